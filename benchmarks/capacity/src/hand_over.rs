@@ -44,7 +44,7 @@ fn capacity(runtime: &Runtime, tasks: u64) -> u64 {
     runtime.block_on(turns(tasks, move || {
         let (capacity, cost) = (capacity.clone(), Arc::clone(&cost));
         async move {
-            let _permit = capacity.acquire(&cost).await.expect("it can be had");
+            let _permit = capacity.acquire(&*cost).await.expect("it can be had");
             tokio::task::yield_now().await;
         }
     }))

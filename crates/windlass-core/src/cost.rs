@@ -8,17 +8,18 @@ use thiserror::Error;
 
 use crate::Amount;
 
-/// Amounts by resource name. Clones share them, so that they are cheap to make and to compare.
+/// Amounts by resource name. Clones share the amounts, so they are cheap to create and to compare.
 ///
 /// ```
 /// use windlass_core::{Amount, ResourceCost};
 ///
-/// let cost = ResourceCost::new().with("gpu", Amount::from(1)).with("memory", Amount::from(8));
+/// let cost = ResourceCost::from([("gpu", 1), ("memory", 8)]);
 /// assert_eq!(cost.to_string(), "gpu=1 memory=8");
 /// assert_eq!(cost.amount("gpu"), Some(Amount::from(1)));
-/// assert_eq!(cost, ResourceCost::of([("memory", 8), ("gpu", 1)])?);
-/// # Ok::<(), windlass_core::ResourceCostError>(())
+/// assert_eq!(cost, ResourceCost::new().with("memory", 8).with("gpu", 1));
 /// ```
+///
+/// [`ResourceCost::of`] checks names that come from input: it refuses empty and repeated ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceCost(
     /// By name in order, each name once.
@@ -65,10 +66,10 @@ impl ResourceCost {
         Ok(amounts.into_iter().collect())
     }
 
-    /// The same with `amount` of `name`, in place of what was there.
+    /// Returns this cost with `amount` of `name`, which replaces an earlier amount of that name.
     #[must_use]
-    pub fn with(self, name: impl Into<String>, amount: Amount) -> Self {
-        let name = name.into();
+    pub fn with(self, name: impl Into<String>, amount: impl Into<Amount>) -> Self {
+        let (name, amount) = (name.into(), amount.into());
         let before = self.0.iter().take_while(|(known, _)| **known < *name);
         let behind = self.0.iter().skip_while(|(known, _)| **known <= *name);
         let amounts = before.cloned().chain([(Arc::from(&*name), amount)]).chain(behind.cloned());
@@ -112,6 +113,20 @@ impl FromIterator<(String, Amount)> for ResourceCost {
     }
 }
 
+impl<N: Into<String>, A: Into<Amount>, const LEN: usize> From<[(N, A); LEN]> for ResourceCost {
+    /// The last amount of a name counts, as it does for the maps of the standard library.
+    fn from(amounts: [(N, A); LEN]) -> Self {
+        amounts.into_iter().map(|(name, amount)| (name.into(), amount.into())).collect()
+    }
+}
+
+impl From<&ResourceCost> for ResourceCost {
+    /// Returns a clone, so that functions take a cost by value, by reference or as an array.
+    fn from(cost: &ResourceCost) -> Self {
+        cost.clone()
+    }
+}
+
 impl fmt::Display for ResourceCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, (name, amount)) in self.iter().enumerate() {
@@ -146,7 +161,7 @@ mod tests {
             ("d", "b=1 d=9"),
             ("e", "b=1 d=2 e=9"),
         ] {
-            assert_eq!(cost.clone().with(name, 9.into()).to_string(), expected);
+            assert_eq!(cost.clone().with(name, 9).to_string(), expected);
         }
         assert_eq!(cost.to_string(), "b=1 d=2", "a clone that is changed leaves the other alone");
     }

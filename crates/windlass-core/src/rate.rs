@@ -12,19 +12,17 @@ use thiserror::Error;
 
 use crate::{Amount, Timestamp};
 
-/// How fast a resource comes, and how much of it may gather.
+/// A refill rate and a burst: the parameters of a token bucket.
 ///
 /// ```
-/// use std::time::Duration;
-/// use windlass_core::{Amount, CapacityTree, Place, Rate, ResourceCost, Timestamp};
+/// use windlass_core::{CapacityTree, Place, Rate, ResourceCost, Timestamp};
 ///
 /// let mut tree = CapacityTree::new(&ResourceCost::new());
-/// let (hundred, twenty) = (Amount::from(100), Amount::from(20));
-/// let rate = Rate { amount: hundred, per: Duration::from_secs(60), burst: twenty };
+/// let rate = Rate::per_minute(100).burst(20);
 /// tree.set_rate(CapacityTree::ROOT, "calls", rate, Timestamp::ZERO)?;
 ///
 /// let client = tree.add_client(CapacityTree::ROOT);
-/// let cost = ResourceCost::new().with("calls", twenty);
+/// let cost = ResourceCost::from([("calls", 20)]);
 /// let twenty_calls = tree.demand(CapacityTree::ROOT, &cost)?;
 /// tree.try_take(client, &twenty_calls, Place::First, Timestamp::ZERO).expect("it starts full");
 /// assert!(!tree.can_take(client, &twenty_calls, Place::First, Timestamp::from_millis(11_999)));
@@ -33,12 +31,39 @@ use crate::{Amount, Timestamp};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How much comes in each period, evenly.
+    /// The amount that each period adds, spread evenly over it.
     pub amount: Amount,
     /// The period.
     pub per: Duration,
-    /// The most that gathers while nobody takes; also the most that can be taken at once.
+    /// The most that an idle bucket accumulates, and so the most that one start can take.
     pub burst: Amount,
+}
+
+impl Rate {
+    /// Returns a rate of `amount` per second, with a burst of the same amount.
+    #[must_use]
+    pub fn per_second(amount: impl Into<Amount>) -> Self {
+        Self::per(amount, Duration::from_secs(1))
+    }
+
+    /// Returns a rate of `amount` per minute, with a burst of the same amount.
+    #[must_use]
+    pub fn per_minute(amount: impl Into<Amount>) -> Self {
+        Self::per(amount, Duration::from_secs(60))
+    }
+
+    /// Returns a rate of `amount` per `period`, with a burst of the same amount.
+    #[must_use]
+    pub fn per(amount: impl Into<Amount>, period: Duration) -> Self {
+        let amount = amount.into();
+        Self { amount, per: period, burst: amount }
+    }
+
+    /// Replaces the burst.
+    #[must_use]
+    pub fn burst(self, burst: impl Into<Amount>) -> Self {
+        Self { burst: burst.into(), ..self }
+    }
 }
 
 /// How much may be taken in each window of time; windows follow each other from

@@ -16,9 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass::{
-    Amount, RETRY_A_LOT, ResourceCost, RetryPolicy, WorkError, WorkHandle, WorkScheduler, work_fn,
-};
+use windlass::works::RETRY_A_LOT;
+use windlass::{Amount, ResourceCost, RetryPolicy, WorkError, WorkHandle, WorkScheduler, work_fn};
 
 const REQUESTS: u32 = 5000;
 
@@ -82,7 +81,7 @@ impl Controller {
                 slow if slow > Server::QUICK.mul_f64(1.1) => (self.limit - 1).max(1),
                 _ => self.limit + 1,
             };
-            handle.set_limits(&at_once(self.limit));
+            handle.set_limits(at_once(self.limit));
 
             let seconds = start.elapsed().as_secs();
             self.seen.push((seconds, self.limit));

@@ -13,7 +13,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let second = Duration::from_secs(1);
     api.set_rate("calls", Rate { amount: 5.into(), per: second, burst: 2.into() })?;
     api.set_quota("calls_per_minute", Quota { amount: 10.into(), window: 60 * second })?;
-    let call = ResourceCost::of([("calls", 1), ("calls_per_minute", 1)])?;
+    let call = ResourceCost::from([("calls", 1), ("calls_per_minute", 1)]);
 
     let began = Instant::now();
     let mut starts = Vec::new();

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass::core::Random;
+use windlass::works::{RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE};
 use windlass::{
-    Fatal, RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy, Work, WorkContext,
-    WorkError, WorkOutcome, WorkScheduler, WorkSpec, work_fn,
+    Fatal, RetryPolicy, Work, WorkContext, WorkError, WorkOutcome, WorkScheduler, WorkSpec, work_fn,
 };
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]

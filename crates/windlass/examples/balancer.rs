@@ -4,19 +4,18 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use windlass::{
-    BalancedCapacity, BalancerOptions, HierarchicalBalancer, ResourceCapacity, ResourceCost,
-};
+use windlass::capacity::{BalancedCapacity, BalancerOptions, HierarchicalBalancer};
+use windlass::{ResourceCapacity, ResourceCost};
 
 fn gpus(n: u32) -> ResourceCost {
-    ResourceCost::of([("gpu", n)]).expect("a name")
+    ResourceCost::from([("gpu", n)])
 }
 
 /// Keeps a team as busy as its limit allows until `end`.
 async fn work(team: &ResourceCapacity, end: Instant) {
     let mut permits = Vec::new();
     while Instant::now() < end {
-        while let Ok(permit) = team.try_acquire(&gpus(1)) {
+        while let Ok(permit) = team.try_acquire(gpus(1)) {
             permits.push(permit);
         }
         sleep(Duration::from_millis(500)).await;

@@ -23,9 +23,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use windlass::works::{Notice, RETRY_A_FEW, Subscription};
 use windlass::{
-    CancellationToken, Fatal, Notice, RETRY_A_FEW, RetryPolicy, SubmitError, Subscription,
-    WorkError, WorkHandle, WorkRef, WorkScheduler, WorkSpec, work_after, work_cpu, work_fn,
+    CancellationToken, Fatal, RetryPolicy, SubmitError, WorkError, WorkHandle, WorkRef,
+    WorkScheduler, WorkSpec, work_after, work_cpu, work_fn,
 };
 
 const CHECKPOINTS: u64 = 40;
@@ -37,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut scheduler = WorkScheduler::builder().max_concurrency(WIDTH).build()?;
     let archives = Arc::new(Archives::new(["north", "rotten", "south"]));
     let ledger = Arc::new(Mutex::new(Ledger::default()));
-    plan(&scheduler, &archives, &ledger)?;
+    plan(&scheduler.handle(), &archives, &ledger)?;
 
     let total = scheduler.metrics().total;
     let progress = tokio::spawn(show_progress(scheduler.subscribe(), total));

@@ -13,10 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use windlass::{
-    Fatal, Notice, RETRY_A_FEW, ResourceCost, RetryPolicy, WorkError, WorkScheduler, work_after,
-    work_fn,
-};
+use windlass::works::{Notice, RETRY_A_FEW};
+use windlass::{Fatal, ResourceCost, RetryPolicy, WorkError, WorkScheduler, work_after, work_fn};
 
 /// How many downloads may go on at once in all, and from one host.
 const IN_ALL: usize = 5;
@@ -40,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut files = Vec::new();
     for n in 0..30 {
         let host = Arc::clone(&hosts[n % hosts.len()]);
-        let needs = ResourceCost::of([(host.name, 1)])?;
+        let needs = ResourceCost::from([(host.name, 1)]);
         let download = work_fn(format!("{}/{n}", host.name), move |_ctx| {
             let host = Arc::clone(&host);
             async move { host.get(n).await.map_err(judged) }

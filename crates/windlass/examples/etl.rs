@@ -10,10 +10,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 use windlass::core::DependencyGraph;
-use windlass::{
-    OnError, PriorityDependencyOptions, PriorityDependencySource, ResourceCapacity, ResourceCost,
-    ScheduledTask, TaskPoolRunner, TaskProgressKind,
+use windlass::streams::{
+    OnError, PriorityDependencyOptions, PriorityDependencySource, ScheduledTask, TaskPoolRunner,
+    TaskProgressKind,
 };
+use windlass::{ResourceCapacity, ResourceCost};
 
 type Stage = ScheduledTask<(), (), std::io::Error>;
 
@@ -40,7 +41,7 @@ fn stage(key: String, name: &'static str, millis: u64, counts: &Counts) -> Stage
             Ok(())
         }
     });
-    task.cost(ResourceCost::of([(name, 1)]).expect("a name"))
+    task.cost([(name, 1)])
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]

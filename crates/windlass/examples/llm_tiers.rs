@@ -8,17 +8,16 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
-use windlass::{
-    Ageing, Amount, OnError, PrioritySource, Rate, ResourceCapacity, ResourceCost, ScheduledTask,
-    TaskPoolRunner, TaskProgressKind,
-};
+use windlass::streams::{OnError, PrioritySource, ScheduledTask, TaskPoolRunner, TaskProgressKind};
+use windlass::works::Ageing;
+use windlass::{Amount, Rate, ResourceCapacity, ResourceCost};
 
 type Request = ScheduledTask<(), u32, std::io::Error>;
 
 const ESTIMATE: u32 = 500;
 
 fn tokens(n: u32) -> ResourceCost {
-    ResourceCost::of([("tokens", n)]).expect("a name")
+    ResourceCost::from([("tokens", n)])
 }
 
 /// A request that takes two seconds and uses so many tokens.
@@ -30,7 +29,7 @@ fn request(name: String, budget: &ResourceCapacity, used: u32) -> Request {
             let estimate = budget.acquire(&tokens(ESTIMATE)).await;
             let mut permit = estimate.expect("the estimate is within the burst");
             sleep(Duration::from_secs(2)).await;
-            permit.reconcile(&tokens(used)).expect("tokens are declared");
+            permit.reconcile(tokens(used)).expect("tokens are declared");
             Ok(used)
         }
     })
@@ -39,7 +38,7 @@ fn request(name: String, budget: &ResourceCapacity, used: u32) -> Request {
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // One connection, and 6000 tokens a minute, of which 2000 may gather.
-    let model = ResourceCapacity::new(ResourceCost::of([("capacity", 1)])?);
+    let model = ResourceCapacity::new([("capacity", 1)]);
     let minute = Duration::from_secs(60);
     model.set_rate("tokens", Rate { amount: 6000.into(), per: minute, burst: 2000.into() })?;
 

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
-use windlass::{
-    OnError, PrioritySource, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner,
-    TaskProgressKind,
-};
+use windlass::streams::{OnError, PrioritySource, ScheduledTask, TaskPoolRunner, TaskProgressKind};
+use windlass::{ResourceCapacity, ResourceCost};
 
 type Job = ScheduledTask<u32, String, std::io::Error>;
 
@@ -30,7 +28,7 @@ fn job(name: &'static str, gpus: u32, cpus: u32, takes: Duration) -> Job {
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let machine = ResourceCapacity::new(ResourceCost::of([("gpu", 2), ("cpu", 4)])?);
+    let machine = ResourceCapacity::new([("gpu", 2), ("cpu", 4)]);
     let jobs = PrioritySource::new();
     jobs.enqueue(job("transcode", 1, 2, Duration::from_secs(40)), 5)?;
     jobs.enqueue(job("upscale", 2, 1, Duration::from_secs(20)), 4)?;

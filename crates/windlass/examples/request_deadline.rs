@@ -13,9 +13,10 @@ use std::error::Error;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass::works::ExecuteError;
 use windlass::{
-    Amount, CancellationToken, ExecuteError, ResourceCost, WorkFailure, WorkHandle, WorkScheduler,
-    WorkSpec, WorkState, work_fn,
+    Amount, CancellationToken, ResourceCost, WorkFailure, WorkHandle, WorkScheduler, WorkSpec,
+    WorkState, work_fn,
 };
 
 const RUNNING: Option<WorkState> = Some(WorkState::Running);

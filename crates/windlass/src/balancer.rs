@@ -32,7 +32,7 @@ pub struct BalancedCapacity {
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::{BalancedCapacity, BalancerOptions, HierarchicalBalancer};
+/// use windlass::capacity::{BalancedCapacity, BalancerOptions, HierarchicalBalancer};
 /// use windlass::{ResourceCapacity, ResourceCost};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

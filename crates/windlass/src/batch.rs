@@ -16,11 +16,12 @@ type Specs = Box<dyn Iterator<Item = WorkSpec> + Send>;
 /// retry starts the iterator anew. An empty batch succeeds.
 ///
 /// ```
-/// use windlass::{BatchWork, WorkScheduler, WorkSchedulerConfig, WorkSpec, WorkState, work_fn};
+/// use windlass::works::BatchWork;
+/// use windlass::{WorkScheduler, WorkSpec, WorkState, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass::SubmitError> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let checkpoints = || (0..1000).map(|n| work_fn(format!("checkpoint {n}"), |_| async { Ok(()) }));
 /// let batch = scheduler.submit(WorkSpec::new(BatchWork::new("download", 16, checkpoints)))?;
 /// scheduler.run_until_done().await;

@@ -19,7 +19,8 @@ use crate::state::State;
 /// The settings that nearly every scheduler wants; a [`WorkSchedulerBuilder`] has all of them.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig};
+/// use windlass::works::WorkSchedulerConfig;
+/// use windlass::WorkScheduler;
 ///
 /// let config = WorkSchedulerConfig { max_concurrency: 16, ..Default::default() };
 /// let scheduler = WorkScheduler::new(config);
@@ -36,7 +37,8 @@ pub struct WorkSchedulerConfig {
 
 impl Default for WorkSchedulerConfig {
     fn default() -> Self {
-        Self { max_concurrency: 4, retry_delay: Duration::from_secs(1), event_tx: None }
+        let max_concurrency = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { max_concurrency, retry_delay: Duration::from_secs(1), event_tx: None }
     }
 }
 
@@ -48,7 +50,7 @@ impl Default for WorkSchedulerConfig {
 ///
 /// let scheduler = WorkScheduler::builder()
 ///     .max_concurrency(8)
-///     .limits(ResourceCost::of([("gpu", 2)])?)
+///     .limits([("gpu", 2)])
 ///     .cancel_grace(Duration::from_secs(5))
 ///     .keep_ended(1000)
 ///     .build()?;
@@ -72,7 +74,8 @@ pub struct WorkSchedulerBuilder {
 /// Why a scheduler cannot be built.
 ///
 /// ```
-/// use windlass::{BuildError, WorkScheduler};
+/// use windlass::works::BuildError;
+/// use windlass::WorkScheduler;
 ///
 /// let refused = WorkScheduler::builder().max_concurrency(0).build().unwrap_err();
 /// assert_eq!(refused, BuildError::NoConcurrency);
@@ -122,12 +125,12 @@ impl WorkSchedulerBuilder {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let machine = ResourceCapacity::new(ResourceCost::of([("gpu", 1)])?);
+    /// let machine = ResourceCapacity::new([("gpu", 1)]);
     /// let mut nightly = WorkScheduler::builder().capacity(&machine).build()?;
     /// let mut urgent = WorkScheduler::builder().capacity(&machine).build()?;
     /// for scheduler in [&nightly, &urgent] {
     ///     let train = work_fn("train", |_| async { Ok(()) });
-    ///     scheduler.submit(train.needs(ResourceCost::of([("gpu", 1)])?))?;
+    ///     scheduler.submit(train.needs([("gpu", 1)]))?;
     /// }
     /// // Never both at once.
     /// tokio::join!(nightly.run_until_done(), urgent.run_until_done());
@@ -140,9 +143,9 @@ impl WorkSchedulerBuilder {
         self
     }
 
-    /// What works may take besides slots, all together.
-    pub fn limits(mut self, limits: ResourceCost) -> Self {
-        self.limits = limits;
+    /// Sets how much all works together may take besides slots: `.limits([("gpu", 2)])`.
+    pub fn limits(mut self, limits: impl Into<ResourceCost>) -> Self {
+        self.limits = limits.into();
         self
     }
 
@@ -159,7 +162,7 @@ impl WorkSchedulerBuilder {
     /// let mut scheduler = WorkScheduler::builder().rate("calls", one_per_second).build()?;
     /// for n in 0..4 {
     ///     let call = work_fn(format!("call {n}"), |_| async { Ok(()) });
-    ///     scheduler.submit(call.needs(ResourceCost::of([("calls", 1)])?))?;
+    ///     scheduler.submit(call.needs([("calls", 1)]))?;
     /// }
     /// let start = tokio::time::Instant::now();
     /// scheduler.run_until_done().await;

@@ -18,7 +18,8 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use windlass::{WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkWithCallback};
+/// use windlass::works::WorkWithCallback;
+/// use windlass::{WorkContext, WorkOutcome, WorkScheduler};
 /// # struct MyWork;
 /// # #[windlass::async_trait]
 /// # impl windlass::Work for MyWork {
@@ -27,7 +28,7 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 /// #     }
 /// # }
 /// # let my_work = MyWork;
-/// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// # let mut scheduler = WorkScheduler::default();
 ///
 /// let callback = Arc::new(|outcome: &WorkOutcome, ctx: &WorkContext| {
 ///     println!("Work {} finished: {:?}", ctx.id, outcome);

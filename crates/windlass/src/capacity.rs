@@ -1,22 +1,31 @@
-//! Limits that many share: handles on one level of a tree.
+//! Limits that several tasks, schedulers and runners share: a tree of capacities, its permits and its balancer.
 //!
-//! Everything is decided by core's `CapacityTree`, which all handles of a tree keep behind one lock,
-//! so that nobody ever sees half a change. Whatever makes room names the clients that should look
-//! again; they are rung when no lock is held. A level goes when its last handle and the last one
-//! who takes there have gone.
+//! | for | look at |
+//! |---|---|
+//! | limits in a tree, and waiting for them | [`ResourceCapacity`], [`Permit`] |
+//! | limits for each key, such as a host | [`KeyedCapacity`] |
+//! | amounts | [`ResourceCost`], [`Amount`], [`Rate`], [`Quota`] |
+//! | moving limits to where they are used | [`HierarchicalBalancer`] |
+//!
+//! Core's `CapacityTree` makes all decisions. All handles of a tree share it behind one lock, so every change is
+//! atomic for all of them. A release returns the clients that should try again; they are notified when no lock is
+//! held. A level is removed when its last handle and its last user are dropped.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use windlass_core::{CapacityTree, ClientId, CostError, LevelId, ResourceCost, Timestamp};
+pub use windlass_core::{
+    Amount, BalancerError, BalancerOptions, Quota, Rate, RateError, ReleaseError, ResourceCost,
+};
+use windlass_core::{CapacityTree, ClientId, CostError, LevelId, Timestamp};
 
 mod acquire;
 mod change;
 mod client;
 mod clock;
+mod keyed;
 mod level;
 mod metrics;
 mod permit;
@@ -25,8 +34,10 @@ mod shared;
 mod subscription;
 mod take;
 
+pub use crate::balancer::{BalancedCapacity, BalancerSetupError, HierarchicalBalancer};
 pub(crate) use client::Client;
 pub(crate) use clock::Clock;
+pub use keyed::KeyedCapacity;
 use level::Level;
 pub use metrics::{CapacityMetrics, RollingRates};
 pub use permit::Permit;
@@ -44,18 +55,18 @@ pub use subscription::CapacitySubscription;
 /// use windlass::{ResourceCapacity, ResourceCost};
 ///
 /// // 16 in all, and a team that may have 8 of them.
-/// let cluster = ResourceCapacity::new(ResourceCost::of([("gpu", 16)])?);
-/// let team = cluster.child(ResourceCost::of([("gpu", 8)])?);
+/// let cluster = ResourceCapacity::new([("gpu", 16)]);
+/// let team = cluster.child([("gpu", 8)]);
 ///
-/// let big = ResourceCost::of([("gpu", 6)])?;
+/// let big = ResourceCost::from([("gpu", 6)]);
 /// assert!(team.can_acquire(&big), "6 <= 8 here and 6 <= 16 above");
 /// let permit = team.try_acquire(&big)?;
 /// assert_eq!(team.available().to_string(), "gpu=2");
 /// assert_eq!(cluster.available().to_string(), "gpu=10");
 ///
 /// // Another team under the same cluster.
-/// let team2 = cluster.child(ResourceCost::of([("gpu", 12)])?);
-/// let huge = ResourceCost::of([("gpu", 11)])?;
+/// let team2 = cluster.child([("gpu", 12)]);
+/// let huge = ResourceCost::from([("gpu", 11)]);
 /// assert!(!team2.can_acquire(&huge), "11 <= 12 here, but 11 > 10 above");
 ///
 /// drop(permit);
@@ -69,14 +80,14 @@ pub struct ResourceCapacity {
 }
 
 impl ResourceCapacity {
-    /// A capacity with these limits, under nothing.
-    pub fn new(limits: impl Borrow<ResourceCost>) -> Self {
-        Self::at(Arc::new(Shared::new(limits.borrow())), CapacityTree::ROOT)
+    /// Returns a capacity with these limits, the root of a new tree.
+    pub fn new(limits: impl Into<ResourceCost>) -> Self {
+        Self::at(Arc::new(Shared::new(&limits.into())), CapacityTree::ROOT)
     }
 
-    /// A capacity with these limits under this one.
-    pub fn child(&self, limits: impl Borrow<ResourceCost>) -> Self {
-        let id = self.lock().add_level(self.level.id, limits.borrow());
+    /// Returns a new capacity with these limits below this one.
+    pub fn child(&self, limits: impl Into<ResourceCost>) -> Self {
+        let id = self.lock().add_level(self.level.id, &limits.into());
         Self::at(Arc::clone(&self.level.shared), id)
     }
 

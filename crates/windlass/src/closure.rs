@@ -1,4 +1,4 @@
-//! Works from closures that return what they bring.
+//! Works made from closures that return a value.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,19 +8,22 @@ use async_trait::async_trait;
 
 use crate::body::{Body, Returned};
 use crate::context::WorkContext;
-use crate::error::WorkError;
+use crate::error::{Fatal, WorkError};
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
-/// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
-/// unless it is [`Fatal`](crate::Fatal).
+/// Creates a work from a closure that returns a future. The scheduler calls it once per attempt. An `Err`
+/// is retried as the spec says, unless it is [`Fatal`](crate::Fatal).
+///
+/// The future must own what it uses. [`work_async`] takes an async closure that may borrow what it has
+/// captured, and [`work_once`] one that may give it away.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+/// use windlass::{WorkScheduler, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let six = scheduler.spawn(work_fn("six", |_ctx| async { Ok(6) }))?;
 /// let input = six.clone();
 /// let answer = work_fn("answer", move |_ctx| {
@@ -42,6 +45,73 @@ where
     let body = FnWork { body, brought: Brought::nothing_yet(), future: None };
     WorkSpec::bringing(Box::new(body), name.into().as_str().into(), |body| {
         promise_of(body, |own: &mut FnWork<T, F, Fut>| &mut own.brought)
+    })
+}
+
+/// Creates a work from an async closure that borrows what it has captured. The closure is cloned for each
+/// attempt, so every attempt begins with the values that were captured.
+///
+/// Otherwise it is like [`work_fn`].
+///
+/// ```
+/// use windlass::{WorkScheduler, work_async};
+///
+/// # async fn get(url: &str) -> std::io::Result<usize> { Ok(url.len()) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::default();
+/// let url = String::from("/index.html");
+/// let page = work_async("page", async move |_ctx| Ok(get(&url).await?)).retries(3);
+/// let page = scheduler.spawn(page)?;
+/// scheduler.run_until_done().await;
+/// assert_eq!(*page.await?, 11);
+/// # Ok(())
+/// # }
+/// ```
+pub fn work_async<T, F, Fut>(name: impl Into<String>, body: F) -> WorkSpec<T>
+where
+    T: Send + Sync + 'static,
+    F: FnOnce(WorkContext) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
+{
+    work_fn(name, move |ctx| body.clone()(ctx))
+}
+
+/// Creates a work from a closure that can be called only once, because it gives away what it has captured.
+///
+/// The work has one attempt: an `Err` fails it, whatever retries the spec allows. An attempt that was
+/// interrupted, because the run was dropped or a person reopened the work, fails as well when it is repeated.
+///
+/// ```
+/// use windlass::{WorkScheduler, work_once};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::default();
+/// let (sender, receiver) = tokio::sync::oneshot::channel();
+/// let send = work_once("send", async move |_ctx| {
+///     sender.send(42).map_err(|_| "the receiver is gone")?;
+///     Ok(())
+/// });
+/// scheduler.submit(send)?;
+/// scheduler.run_until_done().await;
+/// assert_eq!(receiver.await?, 42);
+/// # Ok(())
+/// # }
+/// ```
+pub fn work_once<T, F, Fut>(name: impl Into<String>, body: F) -> WorkSpec<T>
+where
+    T: Send + Sync + 'static,
+    F: FnOnce(WorkContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
+{
+    let mut body = Some(body);
+    work_fn(name, move |ctx| {
+        let attempt = body.take().map(|body| body(ctx));
+        async move {
+            let attempt = attempt.ok_or(Fatal("a `work_once` cannot be repeated"))?;
+            attempt.await.map_err(|error| Fatal(error).into())
+        }
     })
 }
 

@@ -8,6 +8,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Children, Grant, Input, WorkId};
 
+use crate::computing::compute;
 use crate::handle::WorkHandle;
 use crate::reference::{ExecuteError, WorkRef};
 use crate::shared::Shared;
@@ -51,7 +52,7 @@ impl WorkContext {
     /// Whether this attempt has been asked to stop: by a cancel, its timeout or its deadline.
     ///
     /// ```
-    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
     /// # struct Import { data: Vec<u8> }
     /// # impl Import {
     /// #     async fn process_chunk(&self, _chunk: &[u8]) -> Result<(), std::io::Error> {
@@ -76,7 +77,7 @@ impl WorkContext {
     /// # }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let mut scheduler = WorkScheduler::default();
     /// # let import = Import { data: vec![1; 2500] };
     /// # scheduler.add_work(Box::new(import), vec![], 0);
     /// # scheduler.run_until_done().await;
@@ -91,7 +92,7 @@ impl WorkContext {
     /// The token that asks this attempt to stop, for what can be cancelled itself.
     ///
     /// ```
-    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
     /// # struct Export;
     /// # impl Export {
     /// #     async fn long_running_operation(&mut self) -> Result<u64, std::io::Error> {
@@ -114,7 +115,7 @@ impl WorkContext {
     /// # }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let mut scheduler = WorkScheduler::default();
     /// # scheduler.add_work(Box::new(Export), vec![], 0);
     /// # scheduler.run_until_done().await;
     /// # assert_eq!(scheduler.metrics().success, 1);
@@ -125,14 +126,47 @@ impl WorkContext {
         self.inner.body_token()
     }
 
+    /// Starts `task` on the CPU pool and returns a future of its result.
+    ///
+    /// The task is asked to stop with this attempt, and when the future is dropped: `pool::cancelled()` returns
+    /// true in it, and its scopes and tasks end. The attempt keeps its slot until the task has returned.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::default();
+    /// let sum = work_fn("sum", |ctx| async move {
+    ///     let left = ctx.compute(|| (0..1000).sum::<u64>());
+    ///     let right = ctx.compute(|| (1000..2000).sum::<u64>());
+    ///     Ok(left.await? + right.await?)
+    /// });
+    /// let sum = scheduler.spawn(sum)?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(*sum.await?, 1_999_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compute<T, F>(
+        &self,
+        task: F,
+    ) -> impl Future<Output = Result<T, windlass_pool::TaskError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        compute(self, task)
+    }
+
     /// The scheduler, to submit more works and everything else, from inside this one.
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// scheduler.submit(work_fn("list", |ctx| async move {
     ///     for page in 1..=3 {
     ///         let fetch = work_fn(format!("fetch {page}"), |_| async { Ok(()) });
@@ -158,7 +192,8 @@ impl WorkContext {
     /// has nothing to leave to others any more: there this only waits, for as long as `wait` takes.
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::works::WorkSchedulerConfig;
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
@@ -204,11 +239,11 @@ impl WorkContext {
     /// the same attempt is not lost.
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let sleeper = scheduler.submit(work_fn("sleeper", |ctx| async move {
     ///     ctx.suspend(ctx.woken()).await?;
     ///     Ok(())
@@ -239,7 +274,8 @@ impl WorkContext {
     /// Refused once this attempt has been asked to stop, or a child has failed.
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::works::WorkSchedulerConfig;
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
@@ -268,7 +304,8 @@ impl WorkContext {
     /// slot, or by the children that follow it.
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::works::WorkSchedulerConfig;
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

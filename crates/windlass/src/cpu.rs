@@ -3,29 +3,28 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use windlass_pool::{JoinTask, Scheduler, TaskError};
+use windlass_pool::TaskError;
 
 use crate::body::WorkBody;
-use crate::computing::Computing;
+use crate::computing::compute;
 use crate::context::WorkContext;
-use crate::error::WorkError;
+use crate::error::{Fatal, WorkError};
+use crate::inputs::Inputs;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
-/// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
-/// busy.
+/// Creates a work whose body runs on the CPU pool, so it keeps no thread of the async runtime busy.
 ///
-/// A cancel passes through: inside the body `pool::cancelled()` turns true, `pool::checkpoint()`
-/// unwinds, and so do the scopes and tasks that the body has opened. A timeout and a deadline do the same. A
-/// body that computes cannot be dropped: whatever ends it, the work keeps its slot and what it needs until
-/// the body has returned, `cancel_grace` or not.
+/// A cancel, a timeout and a deadline reach the body: `pool::cancelled()` returns true, and `pool::checkpoint()`
+/// unwinds, also in the scopes and tasks that the body has opened. A running closure cannot be dropped: the work
+/// keeps its slot and resources until the closure has returned, whatever `cancel_grace` says.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, pool, work_cpu};
+/// use windlass::{WorkScheduler, pool, work_cpu};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let sum = scheduler.spawn(work_cpu("sum", |_ctx| {
 ///     let (a, b) = pool::join(|| (0..1000).sum::<u64>(), || (1000..2000).sum::<u64>());
 ///     Ok(a + b)
@@ -48,6 +47,35 @@ where
     })
 }
 
+/// Creates a work like [`work_cpu`] whose body takes the values of other works: it starts after all of them
+/// have succeeded.
+///
+/// ```
+/// use windlass::{WorkScheduler, work_cpu_after, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::default();
+/// let text = scheduler.spawn(work_fn("read", |_ctx| async { Ok(String::from("a b c")) }))?;
+/// let count = work_cpu_after("count", &text, |_ctx, text| Ok(text.split(' ').count()));
+/// let count = scheduler.spawn(count)?;
+/// scheduler.run_until_done().await;
+/// assert_eq!(*count.await?, 3);
+/// # Ok(())
+/// # }
+/// ```
+pub fn work_cpu_after<I, T, F>(name: impl Into<String>, inputs: I, body: F) -> WorkSpec<T>
+where
+    I: Inputs,
+    T: Send + Sync + 'static,
+    F: Fn(&WorkContext, I::Values) -> Result<T, WorkError> + Send + Sync + 'static,
+{
+    let mut after = Vec::new();
+    let inputs = inputs.prepare(&mut after);
+    let work = work_cpu(name, move |ctx| body(ctx, inputs().map_err(Fatal)?));
+    work.after(after)
+}
+
 struct CpuWork<T, F> {
     name: Arc<str>,
     body: Arc<F>,
@@ -66,19 +94,7 @@ where
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
         let (body, inside) = (Arc::clone(&self.body), ctx.clone());
-        let computing = Computing::begin(&ctx);
-        let mut task = Abandoned(Scheduler::global().spawn(move || {
-            let _computing = computing;
-            body(&inside)
-        }));
-        let result = tokio::select! {
-            result = &mut task.0 => result,
-            () = ctx.cancel_token().cancelled() => {
-                task.0.cancel();
-                (&mut task.0).await
-            }
-        };
-        match result {
+        match compute(&ctx, move || body(&inside)).await {
             Ok(Ok(value)) => {
                 self.brought.keep(value);
                 WorkOutcome::Success
@@ -90,13 +106,4 @@ where
     }
 
     publish_on_success!(this => this.brought);
-}
-
-/// A task that is asked to stop when nobody waits for it any more.
-struct Abandoned<T>(JoinTask<T>);
-
-impl<T> Drop for Abandoned<T> {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }

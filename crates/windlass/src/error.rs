@@ -1,4 +1,4 @@
-//! What goes wrong in a closure: any error, and whether trying again may help.
+//! The error of a closure: any error, and whether a retry makes sense.
 
 use std::error::Error;
 use std::fmt;
@@ -6,9 +6,11 @@ use std::fmt;
 use crate::context::WorkContext;
 use crate::work::WorkOutcome;
 
-/// Why an attempt of a closure failed. It comes from any error by `?`, or from a text.
+/// The error with which an attempt of a closure fails.
 ///
-/// The work is tried again if it has retries left; [`Fatal`] says that there is no point.
+/// `?` converts everything that converts into a boxed error: the errors of the standard library and of
+/// other crates, `Box<dyn Error + Send + Sync>`, `anyhow::Error`, `String` and `&str`. The scheduler retries the
+/// work if it has retries left; [`Fatal`] prevents that.
 ///
 /// ```
 /// use windlass::{Fatal, WorkError};
@@ -16,56 +18,41 @@ use crate::work::WorkOutcome;
 /// fn port(text: &str) -> Result<u16, WorkError> {
 ///     let port = text.parse()?;
 ///     if port == 0 {
-///         return Err(WorkError::msg("port 0 is nobody's"));
+///         return Err("port 0 is reserved".into());
 ///     }
 ///     Ok(port)
 /// }
 ///
-/// assert_eq!(port("0").unwrap_err().to_string(), "port 0 is nobody's");
+/// assert_eq!(port("0").unwrap_err().to_string(), "port 0 is reserved");
 /// assert_eq!(port("x").unwrap_err().to_string(), "invalid digit found in string");
-/// let hopeless: WorkError = Fatal(port("x").unwrap_err()).into();
-/// assert!(hopeless.is_fatal());
+/// let fatal: WorkError = Fatal("wrong password").into();
+/// assert!(fatal.is_fatal());
 /// ```
+///
+/// It does not implement [`Error`] itself, which is what makes these conversions possible.
 pub struct WorkError {
     error: Box<dyn Error + Send + Sync>,
     fatal: bool,
 }
 
-/// An error after which the work is not tried again, whatever retries it has left. It becomes a
+/// An error after which the work is not retried, whatever retries it has left. It becomes a
 /// [`WorkError`] by `?` or `into`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fatal<E>(pub E);
 
 impl WorkError {
-    /// An error that is nothing but a text.
+    /// Returns an error that consists of a text.
     pub fn msg(text: impl Into<String>) -> Self {
         Self { error: text.into().into(), fatal: false }
     }
 
-    /// An error in a box, or one that goes into a box as anyhow's does. Those are no [`Error`]s
-    /// themselves, so `?` alone does not take them.
-    ///
-    /// ```
-    /// use windlass::{WorkError, work_fn};
-    ///
-    /// async fn fetch() -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
-    ///     Ok("42".parse()?)
-    /// }
-    ///
-    /// let work = work_fn("fetch", |_| async { Ok(fetch().await.map_err(WorkError::boxed)?) });
-    /// # drop(work);
-    /// ```
-    pub fn boxed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { error: error.into(), fatal: false }
-    }
-
-    /// Whether trying again is of no use.
+    /// Whether the work is not to be retried.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         self.fatal
     }
 
-    /// What an attempt answers that failed like this.
+    /// Returns the outcome of an attempt that failed with this error.
     pub(crate) fn into_outcome(self, ctx: &WorkContext) -> WorkOutcome {
         if self.fatal {
             return WorkOutcome::Failed(self.to_string());
@@ -75,7 +62,7 @@ impl WorkError {
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for WorkError {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for WorkError {
     fn from(error: E) -> Self {
         Self { error: error.into(), fatal: false }
     }

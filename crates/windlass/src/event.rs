@@ -13,7 +13,8 @@ use crate::work_name::WorkName;
 /// A work changed its state.
 ///
 /// ```
-/// # use windlass::{WorkEvent, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// # use windlass::works::{WorkEvent, WorkSchedulerConfig};
+/// # use windlass::{WorkScheduler, work_fn};
 /// # use tokio::sync::mpsc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,11 +90,12 @@ pub enum Notice {
 /// up, and knows that it was slow.
 ///
 /// ```
-/// use windlass::{Notice, Phase, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// use windlass::works::{Notice, Phase};
+/// use windlass::{WorkScheduler, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let mut changes = scheduler.subscribe();
 /// scheduler.submit(work_fn("one", |_| async { Ok(()) }))?;
 /// scheduler.run_until_done().await;

@@ -16,7 +16,7 @@ const TOLD: usize = 8;
 /// ```
 /// use windlass::{ResourceCost, WorkScheduler, work_fn};
 ///
-/// let mut scheduler = WorkScheduler::builder().limits(ResourceCost::of([("gpu", 1)])?).build()?;
+/// let mut scheduler = WorkScheduler::builder().limits([("gpu", 1)]).build()?;
 /// let fetch = scheduler.submit(work_fn("fetch", |_| async { Ok(()) }))?;
 /// let train = scheduler.submit(work_fn("train", |_| async { Ok(()) }).after([fetch]))?;
 /// let why = scheduler.explain(train).expect("it was submitted just now");

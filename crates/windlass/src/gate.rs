@@ -17,12 +17,13 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 /// work follows has ended as it must, and the work holds nothing meanwhile.
 ///
 /// ```
-/// use windlass::{Gate, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// use windlass::works::Gate;
+/// use windlass::{WorkScheduler, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass::SubmitError> {
 /// let (approve, approved) = tokio::sync::oneshot::channel::<()>();
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let deploy = work_fn("deploy", |_| async { Ok(()) });
 /// scheduler.submit(deploy.gate(async { approved.await.expect("somebody decides") }))?;
 /// tokio::spawn(async { approve.send(()) });
@@ -65,7 +66,8 @@ impl fmt::Debug for Gate {
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicBool, Ordering};
-/// use windlass::{ConditionalWork, WorkScheduler, WorkSchedulerConfig, WorkState};
+/// use windlass::works::ConditionalWork;
+/// use windlass::{WorkScheduler, WorkState};
 /// # struct Publish;
 /// # #[windlass::async_trait]
 /// # impl windlass::Work for Publish {
@@ -78,7 +80,7 @@ impl fmt::Debug for Gate {
 /// # async fn main() {
 /// let synced = Arc::new(AtomicBool::new(false));
 /// let condition = { let synced = synced.clone(); move || synced.load(Ordering::Acquire) };
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let publish = ConditionalWork::new(condition, Publish);
 /// let id = scheduler.add_work(Box::new(publish), vec![], 0);
 /// tokio::spawn(async move { synced.store(true, Ordering::Release) });

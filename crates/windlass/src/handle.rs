@@ -22,11 +22,11 @@ use crate::work::Work;
 /// Submits to a scheduler, steers it and looks at it, from anywhere and while it runs.
 ///
 /// ```
-/// use windlass::{CancellationToken, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// use windlass::{CancellationToken, WorkScheduler, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let handle = scheduler.handle();
 /// let stop = CancellationToken::new();
 /// let stopped = stop.clone();
@@ -69,8 +69,8 @@ impl WorkHandle {
     /// ```
     /// use windlass::{ResourceCost, SubmitError, WorkScheduler, work_fn};
     ///
-    /// let scheduler = WorkScheduler::builder().limits(ResourceCost::of([("gpu", 2)])?).build()?;
-    /// let greedy = work_fn("greedy", |_| async { Ok(()) }).needs(ResourceCost::of([("gpu", 3)])?);
+    /// let scheduler = WorkScheduler::builder().limits([("gpu", 2)]).build()?;
+    /// let greedy = work_fn("greedy", |_| async { Ok(()) }).needs([("gpu", 3)]);
     /// let refused: SubmitError = scheduler.submit(greedy).unwrap_err();
     /// assert_eq!(refused.to_string(), "3 of \"gpu\" can never be had: the limit is 2");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -89,11 +89,12 @@ impl WorkHandle {
     /// this does not cancel the work.
     ///
     /// ```
-    /// use windlass::{ExecuteError, WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::works::ExecuteError;
+    /// use windlass::{WorkError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let handle = scheduler.handle();
     /// let broken = work_fn("broken", |_| async { Err::<(), _>(WorkError::msg("no route")) });
     /// let (result, ()) = tokio::join!(handle.execute(broken), scheduler.run_until_done());
@@ -113,9 +114,9 @@ impl WorkHandle {
     /// Has `work` wait for one more, as long as it has begun no attempt.
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
-    /// let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let scheduler = WorkScheduler::default();
     /// let first = scheduler.submit(work_fn("first", |_| async { Ok(()) }))?;
     /// let then = scheduler.submit(work_fn("then", |_| async { Ok(()) }))?;
     /// scheduler.add_dependency(then, first)?;
@@ -138,8 +139,8 @@ impl WorkHandle {
     /// returns. False if it has ended already, or is unknown.
     ///
     /// ```
-    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
-    /// # let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # use windlass::{WorkScheduler, WorkState, work_fn};
+    /// # let scheduler = WorkScheduler::default();
     /// # let id = scheduler.submit(work_fn("unwanted", |_| async { Ok(()) }))?;
     /// // Cancel a specific work item
     /// let cancelled = scheduler.cancel(id);
@@ -209,7 +210,7 @@ impl WorkHandle {
     ///
     /// ```
     /// use std::any::Any;
-    /// use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
     ///
     /// struct Collect(Vec<u32>);
     ///
@@ -223,7 +224,7 @@ impl WorkHandle {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let id = scheduler.add_work(Box::new(Collect(Vec::new())), vec![], 0);
     /// scheduler.run_until_done().await;
     ///
@@ -250,11 +251,11 @@ impl WorkHandle {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicBool, Ordering};
-    /// use windlass::{WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let mended = Arc::new(AtomicBool::new(false));
     /// let is_mended = mended.clone();
     /// let build = scheduler.submit(work_fn("build", move |_| {
@@ -294,19 +295,20 @@ impl WorkHandle {
     /// ```
     /// use windlass::{ResourceCost, WorkScheduler};
     ///
-    /// let limits = ResourceCost::of([("connections", 10), ("licences", 2)])?;
+    /// let limits = ResourceCost::from([("connections", 10), ("licences", 2)]);
     /// let scheduler = WorkScheduler::builder().limits(limits).build()?;
     /// let handle = scheduler.handle();
     /// // Later, perhaps from another task:
-    /// handle.set_limits(&ResourceCost::of([("connections", 5)])?);
+    /// handle.set_limits([("connections", 5)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_limits(&self, limits: &ResourceCost) {
+    pub fn set_limits(&self, limits: impl Into<ResourceCost>) {
+        let limits = limits.into();
         self.shared
             .session(|session| {
                 session.engine(|engine, world| {
                     let level = world.capacity.level_of(engine.client());
-                    let wakes = world.capacity.set_limits(level, limits);
+                    let wakes = world.capacity.set_limits(level, &limits);
                     world
                         .wakes
                         .extend(wakes.into_iter().filter(|client| *client != engine.client()));
@@ -319,7 +321,7 @@ impl WorkHandle {
     /// Changes how many works may run at once. With 0 nothing starts until it is changed again.
     pub fn set_max_concurrency(&self, works: usize) {
         let slots = u32::try_from(works).unwrap_or(u32::MAX);
-        self.set_limits(&ResourceCost::new().with(SLOTS, Amount::from(slots)));
+        self.set_limits(ResourceCost::new().with(SLOTS, Amount::from(slots)));
     }
 
     /// Cancels every work, takes nothing in any more, and waits until no body is left. Not for a work
@@ -327,11 +329,11 @@ impl WorkHandle {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::{SubmitError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{SubmitError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// scheduler.submit(work_fn("endless", |_| async { Ok(std::future::pending::<()>().await) }))?;
     /// let second = Duration::from_secs(1);
     /// let dropped = tokio::time::timeout(second, scheduler.run_until_done()).await;
@@ -359,6 +361,12 @@ impl WorkHandle {
             effects.drop_all_later(bodies.map(DeferredDrop::Body));
             session.wake_run();
         });
+    }
+}
+
+impl AsRef<WorkHandle> for WorkHandle {
+    fn as_ref(&self) -> &WorkHandle {
+        self
     }
 }
 

@@ -17,11 +17,11 @@ use crate::spec::WorkSpec;
 /// Otherwise it is like [`work_fn`](crate::work_fn).
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_after, work_fn};
+/// use windlass::{WorkScheduler, work_after, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let six = scheduler.spawn(work_fn("six", |_ctx| async { Ok(6) }))?;
 /// let word = scheduler.spawn(work_fn("word", |_ctx| async { Ok("seven".to_owned()) }))?;
 /// let text = work_after("text", (&six, &word), |_ctx, (six, word)| async move {
@@ -45,9 +45,8 @@ where
     let work = work_fn(name, move |ctx| {
         let attempt = inputs().map(|values| body(ctx, values));
         async move {
-            // One that was skipped brings nothing, and there is no use in waiting for it.
-            let attempt = attempt.map_err(|missing| Fatal(WorkError::msg(missing)))?;
-            attempt.await
+            // A skipped work has no value, and a retry would not change that.
+            attempt.map_err(Fatal)?.await
         }
     });
     work.after(after)
@@ -65,7 +64,7 @@ pub trait Inputs {
 }
 
 /// Has the values of works that have ended, or tells which one brought none.
-type Prepared<V> = Box<dyn Fn() -> Result<V, String> + Send>;
+type Prepared<V> = Box<dyn Fn() -> Result<V, String> + Send + Sync>;
 
 impl<T: Send + Sync + 'static> Inputs for &WorkRef<T> {
     type Values = Arc<T>;

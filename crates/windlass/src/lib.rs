@@ -1,8 +1,7 @@
 //! Schedules async work that has dependencies, limits and conditions.
 //!
-//! For programs that would otherwise glue a `JoinSet`, a few `Semaphore`s, a graph and a backoff
-//! crate together, and then write the rest: who may start now, who is blocked by whom, what is
-//! cancelled when, what is it waiting for?
+//! For programs that would otherwise combine a `JoinSet`, a few `Semaphore`s, a graph and a backoff crate by hand,
+//! and then write the rest: what may start now, what is blocked and why, what a cancel reaches, what a work waits for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,34 +13,34 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut scheduler = WorkScheduler::builder()
 //!     .max_concurrency(16)
-//!     .limits(ResourceCost::of([("gpu", 2)])?)
+//!     .limits([("gpu", 2)])
 //!     .build()?;
 //!
-//! // Tried again after about 100, 200, 400 ms …, five times unless `.times(n)` says otherwise; no
-//! // attempt takes longer than 30 seconds.
-//! let patiently = RetryPolicy::exponential(Duration::from_millis(100)).jitter();
+//! // Retries after about 100, 200, 400 ms …, up to five times (`.times(n)` changes that); an attempt
+//! // may take 30 seconds.
+//! let backoff = RetryPolicy::exponential(Duration::from_millis(100)).jitter();
 //! let data = work_fn("fetch", |_ctx| async { Ok(fetch("data.bin").await?) });
-//! let data = scheduler.spawn(data.retry(patiently).timeout(Duration::from_secs(30)))?;
+//! let data = scheduler.spawn(data.retry(backoff).timeout(Duration::from_secs(30)))?;
 //!
-//! // After that, with what it brought, on one of the two GPUs.
+//! // Runs after the fetch, with its result, on one of the two GPUs.
 //! let train = work_after("train", &data, |_ctx, data| async move { Ok(train(&data).await?) });
-//! let model = scheduler.spawn(train.needs(ResourceCost::of([("gpu", 1)])?))?;
+//! let model = scheduler.spawn(train.needs([("gpu", 1)]))?;
 //!
 //! scheduler.run_until_done().await;
-//! println!("trained {}", model.await?); // or why not, with the name of who failed
+//! println!("trained {}", model.await?); // or the failure, with the name of the work
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! While it runs, anybody with a [handle](WorkHandle) can add to it, steer it and look at it, also
-//! its works themselves:
+//! While it runs, every task with a [handle](WorkHandle) can submit works, steer them and look at them. The works
+//! themselves can, too:
 //!
 //! ```
-//! use windlass::{CancellationToken, WorkScheduler, WorkSchedulerConfig, work_fn};
+//! use windlass::{CancellationToken, WorkScheduler, work_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+//! let mut scheduler = WorkScheduler::default();
 //! let (handle, stop) = (scheduler.handle(), CancellationToken::new());
 //! let stopped = stop.clone();
 //! let service = tokio::spawn(async move { scheduler.run_until_cancelled(stopped).await });
@@ -59,42 +58,43 @@
 //! handle.set_max_concurrency(8);
 //! handle.cancel(later);
 //!
-//! stop.cancel(); // everything else, and the service returns when all have ended
+//! stop.cancel(); // cancels all works; the service returns when they have ended
 //! service.await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What there is
+//! # Overview
 //!
 //! | for | look at |
 //! |---|---|
-//! | works | [`work_fn`], [`work_after`], [`work_cpu`]; [`Work`] for types of your own, with hooks |
-//! | saying more about them | [`WorkSpec`]: dependencies, retries, priority, needs, timeout, deadline, gate |
-//! | running them | [`WorkScheduler`], [`WorkSchedulerBuilder`] |
+//! | works from closures | [`work_fn`], [`work_async`], [`work_once`], [`work_after`], [`work_cpu`] |
+//! | works as types, with hooks | [`Work`] |
+//! | settings of a work | [`WorkSpec`]: dependencies, retries, priority, needs, timeout, deadline, gate |
+//! | running works | [`WorkScheduler`], [`works::WorkSchedulerBuilder`] |
 //! | results | [`WorkRef`], [`WorkHandle::execute`] |
-//! | trying again | [`RetryPolicy`], [`WorkError`] and [`Fatal`], [`WorkOutcome::Retry`] |
-//! | cancelling | [`WorkHandle::cancel`], [`WorkContext::cancel_token`], [`CancellationToken`] |
-//! | conditions | [`Gate`], [`ConditionalWork`], [`Dependency`] |
-//! | families | [`WorkContext::add_child`], [`WorkContext::spawn_child`], [`WorkContext::join_children`], [`BatchWork`] |
+//! | retries | [`RetryPolicy`], [`WorkError`] and [`Fatal`], [`WorkOutcome::Retry`] |
+//! | cancellation | [`WorkHandle::cancel`], [`WorkContext::cancel_token`], [`CancellationToken`] |
+//! | conditions | [`works::Gate`], [`works::ConditionalWork`], [`Dependency`] |
+//! | families | [`WorkContext::add_child`], [`WorkContext::spawn_child`], [`works::BatchWork`] |
 //! | waiting without a slot | [`WorkContext::suspend`], [`WorkHandle::wake`] |
-//! | limits | [`WorkSpec::needs`], [`ResourceCapacity`] that several share, [`Rate`], [`Quota`], [`Ageing`] |
-//! | watching | [`WorkHandle::subscribe`], [`WorkEvent`], `tracing` spans |
-//! | asking why | [`WorkSnapshot::status`], [`WorkHandle::explain`] |
+//! | limits | [`WorkSpec::needs`], [`ResourceCapacity`], [`capacity::KeyedCapacity`], [`Rate`], [`Quota`] |
+//! | observing | [`WorkHandle::subscribe`], [`works::WorkSnapshot`], `tracing` spans |
+//! | reasons for waits | [`WorkHandle::explain`], [`works::WorkSnapshot::status`] |
+//! | queues of tasks as streams | [`streams`] |
+//! | CPU-bound work | [`pool`] |
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! * No slot and no resource is held by a work that waits: for its turn, a retry, a gate, its children.
-//! * Needs are had all or nothing, in one line, so no two works can wait for each other.
-//! * Every work ends exactly once, and each change is told exactly once, in one order.
-//! * Whatever a body, a hook or a callback does, a panic included, is that work's end and nobody
-//!   else's. Nothing of yours runs or is dropped under a lock.
-//! * When a run has returned, every work has ended, and no body is under way.
-//! * It runs on Tokio's clock: under paused time tests are quick, and the same every time.
+//! * A waiting work holds no slot and no resource, whether it waits for capacity, a retry, a gate or its children.
+//! * A work takes everything it needs in one step, or nothing, so two works cannot deadlock.
+//! * Every work ends exactly once, and each change is reported exactly once, in one order.
+//! * A panic of a body, a hook or a callback fails that work only. No code of yours runs or is dropped under a lock.
+//! * When a run has returned, every work has ended, and no body is running.
+//! * The scheduler uses Tokio's clock: with paused time, tests are fast and repeatable.
 //!
-//! A guide with all of this in turn is `docs/works.md` of the repository; `examples/` has programs to
-//! start from. Decisions are made by the engine in `windlass-core`, re-exported as [`core`];
-//! CPU-bound work has a pool of its own in [`pool`].
+//! The guide is `docs/works.md` of the repository; `examples/` has programs to start from. The engine in
+//! `windlass-core`, re-exported as [`core`], makes all decisions.
 
 mod attempt;
 mod balancer;
@@ -102,7 +102,7 @@ mod batch;
 mod body;
 mod builder;
 mod callback;
-mod capacity;
+pub mod capacity;
 mod changes;
 mod closure;
 mod computing;
@@ -131,53 +131,37 @@ mod snapshot;
 mod source;
 mod spec;
 mod state;
+pub mod streams;
 mod sync;
 mod task;
 mod work;
 mod work_name;
-
-pub use windlass_core as core;
-pub use windlass_pool as pool;
+pub mod works;
 
 pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;
-pub use windlass_core::{
-    Ageing, Amount, BalancerError, BalancerOptions, Children, Dependency, DependencyError, Order,
-    Phase, Quota, RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, Rate, Reason, ResourceCost,
-    RetryPolicy, WorkId, WorkState,
+pub use windlass_core as core;
+pub use windlass_pool as pool;
+
+pub use capacity::{Amount, Permit, Quota, Rate, ResourceCapacity, ResourceCost};
+pub use works::{
+    Dependency, Fatal, RetryPolicy, SubmitError, Work, WorkContext, WorkError, WorkFailure,
+    WorkHandle, WorkId, WorkOutcome, WorkRef, WorkScheduler, WorkSpec, WorkState, work_after,
+    work_async, work_cpu, work_cpu_after, work_fn, work_once,
 };
 
-pub use balancer::{BalancedCapacity, BalancerSetupError, HierarchicalBalancer};
-pub use batch::BatchWork;
-pub use builder::{BuildError, WorkSchedulerBuilder, WorkSchedulerConfig};
-pub use callback::WorkWithCallback;
-pub use capacity::{
-    CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, Permit, ReconcileError,
-    Refusal, ResourceCapacity, RollingRates, Shortfall,
-};
-pub use closure::work_fn;
-pub use context::{Cancelled, WorkContext};
-pub use cpu::work_cpu;
-pub use error::{Fatal, WorkError};
-pub use event::{Notice, Subscription, WorkChange, WorkEvent};
-pub use explain::Explanation;
-pub use gate::{ConditionalWork, Gate};
-pub use handle::{ReopenError, WorkHandle};
-pub use inputs::{Inputs, work_after};
-pub use metrics::WorkSchedulerMetrics;
-pub use reference::{ExecuteError, WorkFailure, WorkRef};
-pub use runner::{OnError, TaskPoolRunner, TaskProgress, TaskProgressKind, TaskSource};
-pub use scheduler::WorkScheduler;
-pub use sequence::WorkSequence;
-pub use snapshot::WorkSnapshot;
-pub use source::{
-    DependencySource, EnqueueError, PriorityDependencyOptions, PriorityDependencySource,
-    PrioritySource, ReportError, SourceClosed, SourceError,
-};
-pub use spec::{SubmitError, WorkSpec};
-pub use task::{ScheduledTask, TaskError, TaskSender, TaskYield};
-pub use work::{Work, WorkOutcome};
-pub use work_name::WorkName;
+/// Everything that most programs need: `use windlass::prelude::*;`.
+pub mod prelude {
+    pub use crate::{
+        CancellationToken, Dependency, Fatal, ResourceCapacity, ResourceCost, RetryPolicy, Work,
+        WorkContext, WorkError, WorkHandle, WorkOutcome, WorkRef, WorkScheduler, WorkSpec,
+        WorkState, work_after, work_async, work_cpu, work_cpu_after, work_fn, work_once,
+    };
+}
+
+// The names of the original designs are also found at the root, where programs written for them look.
+#[doc(hidden)]
+pub use crate::{capacity::*, streams::*, works::*};
 
 /// The examples of the front page.
 #[cfg(doctest)]

@@ -19,11 +19,11 @@ use crate::work_name::WorkName;
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_after, work_fn};
+/// use windlass::{WorkScheduler, WorkState, work_after, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let text = scheduler.spawn(work_fn("read", |_ctx| async { Ok("8o8o".to_owned()) }))?;
 /// let number = work_after("parse", &text, |_ctx, text| async move { Ok(text.parse::<u16>()?) });
 /// let number = scheduler.spawn(number)?;
@@ -82,6 +82,24 @@ pub struct WorkFailure {
     pub state: WorkState,
     /// What is known about the reason.
     pub error: Option<String>,
+}
+
+/// The error of [`WorkRef::take`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TakeError {
+    /// The work did not succeed.
+    #[error(transparent)]
+    Failed(#[from] WorkFailure),
+    /// Another reference to the work, a later work that takes its value, or a caller with an [`Arc`] of the
+    /// value is left.
+    #[error(
+        "the value of work {name:?} is shared, so it cannot be taken: await the reference instead"
+    )]
+    Shared {
+        /// The name of the work.
+        name: WorkName,
+    },
 }
 
 /// Why [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example, brings nothing.
@@ -168,6 +186,30 @@ impl<T> WorkRef<T> {
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {
         self.brings.value()
+    }
+
+    /// Waits for the end of the work and returns its value itself, not a shared one.
+    ///
+    /// This needs the only reference to the work. A later work that takes the value is another reference until it
+    /// is [forgotten](crate::WorkHandle::forget).
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::default();
+    /// let bytes = scheduler.spawn(work_fn("read", |_ctx| async { Ok(vec![1_u8, 2, 3]) }))?;
+    /// scheduler.run_until_done().await;
+    /// let bytes: Vec<u8> = bytes.take().await?;
+    /// assert_eq!(bytes, [1, 2, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn take(mut self) -> Result<T, TakeError> {
+        drop((&mut self).await?);
+        let Self { name, brings, .. } = self;
+        brings.into_value().ok_or(TakeError::Shared { name: name.into() })
     }
 
     fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {

@@ -59,15 +59,15 @@ pub enum TaskProgressKind<I, O, E> {
 ///
 /// ```
 /// use futures::StreamExt;
-/// use windlass::{
-///     OnError, PrioritySource, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner,
-///     TaskProgressKind,
+/// use windlass::streams::{
+///     OnError, PrioritySource, ScheduledTask, TaskPoolRunner, TaskProgressKind,
 /// };
+/// use windlass::{ResourceCapacity, ResourceCost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Two at a time, and 16 GB of memory.
-/// let capacity = ResourceCapacity::new(ResourceCost::of([("capacity", 2), ("memory_gb", 16)])?);
+/// let capacity = ResourceCapacity::new([("capacity", 2), ("memory_gb", 16)]);
 /// let source = PrioritySource::new();
 /// let cost = |n: u32, gb: u32| ResourceCost::of([("capacity", n), ("memory_gb", gb)]);
 /// source.enqueue(
@@ -143,11 +143,12 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     /// ```
     /// use std::convert::Infallible;
     /// use futures::{StreamExt, stream};
-    /// use windlass::{OnError, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner};
+    /// use windlass::streams::{OnError, ScheduledTask, TaskPoolRunner};
+    /// use windlass::{ResourceCapacity, ResourceCost};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let capacity = ResourceCapacity::new(ResourceCost::of([("capacity", 8)])?);
+    /// let capacity = ResourceCapacity::new([("capacity", 8)]);
     /// let tasks = stream::iter(0..1000).map(|n| {
     ///     ScheduledTask::<(), _, Infallible>::new(n.to_string(), move || async move { Ok(n * n) })
     /// });
@@ -201,7 +202,7 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
 ///
 /// ```
 /// use std::convert::Infallible;
-/// use windlass::{PrioritySource, ScheduledTask, TaskSource};
+/// use windlass::streams::{PrioritySource, ScheduledTask, TaskSource};
 ///
 /// let source = PrioritySource::<ScheduledTask<(), (), Infallible>>::new();
 /// let tasks = TaskSource::from(&source);

@@ -1,7 +1,8 @@
-//! The scheduler: works go in, `run_until_done` runs them, their states come out.
+//! The scheduler: callers submit works, `run_until_done` runs them, and callers look at their states.
+
+mod verbs;
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -13,11 +14,11 @@ use crate::shared::Shared;
 
 /// Runs works in the order of their dependencies, within limits.
 ///
-/// It can do everything that a [`WorkHandle`] can: submit, cancel, look, change limits. What it can
-/// do besides is run. Dropped, it cancels every work, and its handles take nothing in any more.
+/// A scheduler has all methods of a [`WorkHandle`], and it alone can run. When it is dropped, it cancels every
+/// work, and its handles refuse new ones.
 ///
 /// ```
-/// use windlass::{WorkId, WorkScheduler, WorkSchedulerConfig, WorkState};
+/// use windlass::{WorkId, WorkScheduler, WorkState};
 /// # struct DownloadWork;
 /// # impl DownloadWork { fn new(_file: &str) -> Self { Self } }
 /// # #[windlass::async_trait]
@@ -38,7 +39,7 @@ use crate::shared::Shared;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let files = ["a", "b", "c"];
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 ///
 /// // Download files in parallel
 /// let downloads: Vec<WorkId> = files
@@ -65,11 +66,12 @@ pub struct WorkScheduler {
 }
 
 impl WorkScheduler {
-    /// A scheduler with these settings. [`WorkScheduler::builder`] has more.
+    /// Creates a scheduler with these settings. [`WorkScheduler::builder`] has more.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState};
+    /// # use windlass::works::WorkSchedulerConfig;
+    /// # use windlass::{WorkScheduler, WorkState};
     /// # struct Download;
     /// # #[windlass::async_trait]
     /// # impl windlass::Work for Download {
@@ -101,7 +103,7 @@ impl WorkScheduler {
     ///
     /// # Panics
     ///
-    /// If `max_concurrency` is 0: nothing could ever run.
+    /// If `max_concurrency` is 0, because nothing could ever run.
     #[must_use]
     pub fn new(config: WorkSchedulerConfig) -> Self {
         match Self::builder().config(config).build() {
@@ -110,7 +112,7 @@ impl WorkScheduler {
         }
     }
 
-    /// A scheduler to be set up in detail.
+    /// Returns a builder with all settings.
     pub fn builder() -> WorkSchedulerBuilder {
         WorkSchedulerBuilder::default()
     }
@@ -119,31 +121,31 @@ impl WorkScheduler {
         Self { handle: WorkHandle::new(shared) }
     }
 
-    /// What can be given to others, to be used while the scheduler runs.
+    /// Returns a handle for other tasks, to be used while the scheduler runs.
     pub fn handle(&self) -> WorkHandle {
         self.handle.clone()
     }
 
     /// Runs until every work has ended.
     ///
-    /// Dropping the future cancels every work: nothing starts any more, and the bodies are dropped
-    /// at their next await. [`WorkHandle::shutdown`] waits for that.
+    /// Dropping the future cancels every work: nothing starts any more, and each body is dropped at its next
+    /// await. [`WorkHandle::shutdown`] waits for that.
     pub async fn run_until_done(&mut self) {
         self.run(Until::Done, CancellationToken::new()).await;
     }
 
-    /// Runs until every work has ended; when `cancel` is triggered, cancels them all first.
+    /// Runs until every work has ended, and cancels all of them when `cancel` is triggered.
     ///
-    /// A body that runs then is asked to stop, and waited for. One that neither looks at its token nor
-    /// ends soon holds the run up for as long as it takes, unless a grace is set
-    /// ([`cancel_grace`](crate::WorkSchedulerBuilder::cancel_grace)): after that it is dropped.
+    /// The run asks running bodies to stop and waits for them. A body that ignores its token delays the end of the
+    /// run, unless a [`cancel_grace`](crate::WorkSchedulerBuilder::cancel_grace) is set: then it is dropped after
+    /// that time.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use windlass::{CancellationToken, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// # use windlass::{CancellationToken, WorkScheduler, work_fn};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let mut scheduler = WorkScheduler::default();
     /// # scheduler.submit(work_fn("endless", |ctx| async move {
     /// #     ctx.cancel_token().cancelled().await;
     /// #     Ok(())
@@ -167,9 +169,9 @@ impl WorkScheduler {
         self.run(Until::Done, cancel).await;
     }
 
-    /// Runs also while there is nothing to do: until `cancel` is triggered, and every work has ended
-    /// after it was cancelled. For a scheduler that others submit to through handles, as the example
-    /// of [`WorkHandle`] does.
+    /// Runs until `cancel` is triggered, also while there is nothing to do; then cancels all works and waits for
+    /// their ends. For services to which other tasks submit through handles, as in the example of
+    /// [`WorkHandle`].
     pub async fn run_until_cancelled(&mut self, cancel: CancellationToken) {
         self.run(Until::Cancelled, cancel).await;
     }
@@ -179,10 +181,15 @@ impl WorkScheduler {
     }
 }
 
-impl Deref for WorkScheduler {
-    type Target = WorkHandle;
+impl Default for WorkScheduler {
+    /// Creates a scheduler with the default settings: one work per processor at a time.
+    fn default() -> Self {
+        Self::new(WorkSchedulerConfig::default())
+    }
+}
 
-    fn deref(&self) -> &WorkHandle {
+impl AsRef<WorkHandle> for WorkScheduler {
+    fn as_ref(&self) -> &WorkHandle {
         &self.handle
     }
 }

@@ -8,7 +8,8 @@ use crate::work::Work;
 /// A chain of works: each starts after the one before it has succeeded.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, WorkSequence};
+/// use windlass::works::WorkSequence;
+/// use windlass::WorkScheduler;
 /// # struct Step;
 /// # #[windlass::async_trait]
 /// # impl windlass::Work for Step {
@@ -17,7 +18,7 @@ use crate::work::Work;
 /// #     }
 /// # }
 /// # let (step1, step2, step3) = (Step, Step, Step);
-/// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// # let mut scheduler = WorkScheduler::default();
 ///
 /// let mut sequence = WorkSequence::new();
 /// sequence.push(&mut scheduler, Box::new(step1), 0);
@@ -44,7 +45,8 @@ impl WorkSequence {
     /// Adds a work behind all others of this sequence, to a scheduler or through its handle.
     ///
     /// ```
-    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkSequence};
+    /// # use windlass::works::WorkSequence;
+    /// # use windlass::WorkScheduler;
     /// # macro_rules! stages {
     /// #     ($($stage:ident)*) => {$(
     /// #         struct $stage;
@@ -60,7 +62,7 @@ impl WorkSequence {
     /// # stages!(FetchStage ParseStage ValidateStage ApplyStage);
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let mut scheduler = WorkScheduler::default();
     /// let mut pipeline = WorkSequence::new();
     ///
     /// // Each stage depends on the previous
@@ -77,9 +79,14 @@ impl WorkSequence {
     /// # Panics
     ///
     /// As [`WorkHandle::add_work`] does.
-    pub fn push(&mut self, scheduler: &WorkHandle, work: Box<dyn Work>, retries: u32) -> WorkId {
+    pub fn push(
+        &mut self,
+        scheduler: impl AsRef<WorkHandle>,
+        work: Box<dyn Work>,
+        retries: u32,
+    ) -> WorkId {
         let deps = self.ids.last().copied().into_iter().collect();
-        let id = scheduler.add_work(work, deps, retries);
+        let id = scheduler.as_ref().add_work(work, deps, retries);
         self.ids.push(id);
         id
     }

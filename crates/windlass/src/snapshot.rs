@@ -13,10 +13,10 @@ use crate::work_name::WorkName;
 /// One work at one moment.
 ///
 /// ```
-/// # use windlass::{WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// # use windlass::{WorkError, WorkScheduler, work_fn};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass::SubmitError> {
-/// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// # let mut scheduler = WorkScheduler::default();
 /// # let fetch = work_fn("fetch", |_| async { Err::<(), _>(WorkError::msg("no route")) });
 /// # let fetch = scheduler.submit(fetch)?;
 /// # scheduler.submit(work_fn("parse", |_| async { Ok(()) }).after([fetch]))?;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -96,6 +96,19 @@ impl<T> Brings<T> {
     }
 }
 
+impl<T> Brings<T> {
+    /// Returns the value itself if nothing else refers to it.
+    pub(crate) fn into_value(self) -> Option<T> {
+        match self {
+            Self::Nothing(make) => Arc::into_inner(make()),
+            Self::Value(value) => {
+                let value = Arc::into_inner(value)?.0.into_inner();
+                Arc::into_inner(value.unwrap_or_else(PoisonError::into_inner)?)
+            }
+        }
+    }
+}
+
 impl<T> Clone for Brings<T> {
     fn clone(&self) -> Self {
         match self {
@@ -105,40 +118,40 @@ impl<T> Clone for Brings<T> {
     }
 }
 
-/// What a body has to bring. It can be had only once its work has succeeded: an attempt that returns
-/// may still be cancelled, or have a child that fails.
+/// The value of a body. It is published only when its work has succeeded: an attempt that returns may still
+/// be cancelled, or have a child that fails.
 pub(crate) struct Brought<T> {
     draft: Option<T>,
-    /// Where it is left, if anybody ever asks.
-    value: Option<Arc<Value<T>>>,
+    /// Where the value is published; gone with the last [`WorkRef`](crate::WorkRef) of the work.
+    value: Weak<Value<T>>,
 }
 
 impl<T> Brought<T> {
     pub(crate) fn nothing_yet() -> Self {
-        Self { draft: None, value: None }
+        Self { draft: None, value: Weak::new() }
     }
 
-    /// Somebody will ask for it.
+    /// Returns the slot in which the value will be published.
     pub(crate) fn promise(&mut self) -> Brings<T> {
-        Brings::Value(Arc::clone(self.value.get_or_insert_with(Value::empty)))
+        let value = self.value.upgrade().unwrap_or_else(Value::empty);
+        self.value = Arc::downgrade(&value);
+        Brings::Value(value)
     }
 
     pub(crate) fn keep(&mut self, value: T) {
         self.draft = Some(value);
     }
 
-    /// What nobody can ask for, now or later, is dropped.
+    /// Publishes the value, or drops it if no reference to it is left.
     pub(crate) fn publish(&mut self) {
-        let draft = self.draft.take();
-        let wanted = self.value.as_ref().filter(|value| Arc::strong_count(value) > 1);
-        if let (Some(draft), Some(value)) = (draft, wanted) {
+        if let (Some(draft), Some(value)) = (self.draft.take(), self.value.upgrade()) {
             value.put(draft);
         }
     }
 
     pub(crate) fn withdraw(&mut self) {
         self.draft = None;
-        if let Some(value) = &self.value {
+        if let Some(value) = self.value.upgrade() {
             value.set(None);
         }
     }
@@ -213,11 +226,11 @@ impl<T> WorkSpec<T> {
     /// only noticed if this one knows no such number; else it stands for an unrelated work.
     ///
     /// ```
-    /// use windlass::{Dependency, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
+    /// use windlass::{Dependency, WorkError, WorkScheduler, WorkState, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let build = work_fn("build", |_| async { Err::<(), _>(WorkError::msg("no space left")) });
     /// let build = scheduler.submit(build)?;
     /// let deploy = work_fn("deploy", |_| async { Ok(()) });
@@ -252,11 +265,11 @@ impl<T> WorkSpec<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::{RetryPolicy, WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{RetryPolicy, WorkError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let down = work_fn("down", |_| async { Err::<(), _>(WorkError::msg("refused")) });
     /// let policy = RetryPolicy::exponential(Duration::from_secs(1)).times(3);
     /// scheduler.submit(down.retry(policy))?;
@@ -278,9 +291,9 @@ impl<T> WorkSpec<T> {
         self
     }
 
-    /// What it takes while it runs, besides a slot.
-    pub fn needs(mut self, cost: ResourceCost) -> Self {
-        self.needs = Some(cost).filter(|cost| !cost.is_empty());
+    /// Sets what the work takes while it runs, besides a slot: `.needs([("gpu", 1)])`.
+    pub fn needs(mut self, cost: impl Into<ResourceCost>) -> Self {
+        self.needs = Some(cost.into()).filter(|cost| !cost.is_empty());
         self
     }
 
@@ -289,11 +302,11 @@ impl<T> WorkSpec<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let hangs = work_fn("hangs", |_| async { Ok(std::future::pending::<()>().await) });
     /// let id = scheduler.submit(hangs.timeout(Duration::from_secs(10)))?;
     /// scheduler.run_until_done().await;
@@ -312,11 +325,11 @@ impl<T> WorkSpec<T> {
     /// ```
     /// use std::time::Duration;
     /// use tokio::time::Instant;
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let held_up = work_fn("held up", |_| async { Ok(()) }).gate(std::future::pending());
     /// let id = scheduler.submit(held_up.deadline(Instant::now() + Duration::from_secs(60)))?;
     /// scheduler.run_until_done().await;

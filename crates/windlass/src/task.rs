@@ -22,7 +22,8 @@ use crate::source::PRIORITY;
 ///
 /// ```
 /// use std::convert::Infallible;
-/// use windlass::{ResourceCost, ScheduledTask};
+/// use windlass::streams::ScheduledTask;
+/// use windlass::ResourceCost;
 ///
 /// // A future.
 /// let plain = ScheduledTask::<(), _, Infallible>::new("plain", || async { Ok(42) });
@@ -35,7 +36,7 @@ use crate::source::PRIORITY;
 ///
 /// // A computation, on the CPU pool.
 /// let computing = ScheduledTask::<(), _, Infallible>::cpu("sum", || Ok((1..=100).sum::<u32>()))
-///     .cost(ResourceCost::of([("cpu", 1)])?)
+///     .cost([("cpu", 1)])
 ///     .priority(5)
 ///     .on_complete(|key, sum| println!("{key}: {sum}"));
 /// assert_eq!(computing.key(), "sum");
@@ -137,7 +138,7 @@ impl<E> From<ImpossibleCost> for TaskError<E> {
 ///
 /// ```
 /// use std::convert::Infallible;
-/// use windlass::ScheduledTask;
+/// use windlass::streams::ScheduledTask;
 ///
 /// let task = ScheduledTask::streaming("copy", |progress| async move {
 ///     for percent in [25, 50, 75] {
@@ -180,7 +181,7 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     /// ```
     /// use std::convert::Infallible;
     /// use futures::stream;
-    /// use windlass::{ScheduledTask, TaskYield};
+    /// use windlass::streams::{ScheduledTask, TaskYield};
     ///
     /// let task = ScheduledTask::from_stream("count", || {
     ///     let items = [TaskYield::Intermediate(1), TaskYield::Intermediate(2), TaskYield::Final("done")];
@@ -215,8 +216,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
 
     /// What it takes from the runner's capacity while it runs. Unless said, one of `capacity`, where
     /// that is declared.
-    pub fn cost(mut self, cost: ResourceCost) -> Self {
-        self.more.get_or_insert_default().cost = Some(cost);
+    pub fn cost(mut self, cost: impl Into<ResourceCost>) -> Self {
+        self.more.get_or_insert_default().cost = Some(cost.into());
         self
     }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// The name of a work: a `str` that is cheap to clone and compares with any other text.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+/// use windlass::{WorkScheduler, work_fn};
 ///
-/// let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let scheduler = WorkScheduler::default();
 /// let fetch = scheduler.submit(work_fn("fetch", |_ctx| async { Ok(()) }))?;
 /// let snapshot = scheduler.snapshot_of(fetch).expect("it was submitted just now");
 /// assert_eq!(snapshot.name, "fetch");

@@ -39,7 +39,7 @@ fn at_most(limit: usize, machine: &Machine, case: &Arc<Case>) {
 
 /// Uses priorities, two resources, and a subscriber that receives every change.
 pub(crate) fn everything(machine: &Machine, case: &Arc<Case>) {
-    let cost = |cpu, memory| ResourceCost::of([("cpu", cpu), ("memory", memory)]).expect("a cost");
+    let cost = |cpu, memory| ResourceCost::from([("cpu", cpu), ("memory", memory)]);
     let limits = cost(64, 1_000_000);
     let scheduler = build(WorkScheduler::builder().max_concurrency(64).limits(limits));
     let mut changes = scheduler.subscribe();

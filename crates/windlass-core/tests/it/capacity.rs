@@ -60,7 +60,7 @@ impl World {
         }
         // Once somewhere, so that the names have numbers.
         for (resource, name) in NAMES.into_iter().enumerate() {
-            tree.set_limits(levels[1], &ResourceCost::new().with(name, 1.into()));
+            tree.set_limits(levels[1], &ResourceCost::new().with(name, 1));
             model.kinds.insert((1, resource), Kind::Limit(10_000));
         }
         let mut world = Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{EdgeKind, ResourceCost, Timestamp};
+use windlass_core::{Amount, EdgeKind, ResourceCost, Timestamp};
 
 use super::words::Words;
 use super::{Action, Body, End, Grants, Retries, Scenario, WorkPlan};
@@ -15,11 +15,11 @@ impl Scenario {
             "slots" => self.limits.slots = words.number()?,
             "limit" => {
                 let root = std::mem::take(&mut self.limits.root);
-                self.limits.root = root.with(words.word()?, words.number()?);
+                self.limits.root = root.with(words.word()?, words.number::<Amount>()?);
             }
             "team" => {
                 let team = std::mem::take(&mut self.limits.team);
-                self.limits.team = team.with(words.word()?, words.number()?);
+                self.limits.team = team.with(words.word()?, words.number::<Amount>()?);
             }
             "rate" => self.limits.rates.push((words.word()?.to_owned(), words.rate()?)),
             "quota" => self.limits.quotas.push((words.word()?.to_owned(), words.quota()?)),

@@ -30,8 +30,8 @@ impl ResourceCapacity {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let capacity = ResourceCapacity::new(ResourceCost::of([("gpu", 1)])?);
-    /// let one = ResourceCost::of([("gpu", 1)])?;
+    /// let capacity = ResourceCapacity::new([("gpu", 1)]);
+    /// let one = ResourceCost::from([("gpu", 1)]);
     /// let first = capacity.acquire(&one).await?;
     /// let (second, ()) = tokio::join!(capacity.acquire(&one), async { drop(first) });
     /// assert_eq!(capacity.available().to_string(), "gpu=0");
@@ -39,8 +39,8 @@ impl ResourceCapacity {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self, cost: &ResourceCost) -> Result<Permit, ImpossibleCost> {
-        let mut waiter = match Waiter::enter(&self.level, cost)? {
+    pub async fn acquire(&self, cost: impl Into<ResourceCost>) -> Result<Permit, ImpossibleCost> {
+        let mut waiter = match Waiter::enter(&self.level, &cost.into())? {
             Entered::Served(permit) => return Ok(permit),
             Entered::Waits(waiter) => waiter,
         };

@@ -22,9 +22,10 @@ impl ResourceCapacity {
     /// assert_eq!(capacity.available(), cpus(4)?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_limits(&self, limits: &ResourceCost) {
+    pub fn set_limits(&self, limits: impl Into<ResourceCost>) {
+        let limits = limits.into();
         let mut tree = self.lock();
-        let wakes = tree.set_limits(self.level.id, limits);
+        let wakes = tree.set_limits(self.level.id, &limits);
         self.ring_after(tree, &wakes);
     }
 
@@ -41,7 +42,7 @@ impl ResourceCapacity {
     /// let api = ResourceCapacity::new(ResourceCost::new());
     /// let rate = Rate { amount: 10.into(), per: Duration::from_secs(1), burst: 2.into() };
     /// api.set_rate("calls", rate)?;
-    /// let call = ResourceCost::of([("calls", 1)])?;
+    /// let call = ResourceCost::from([("calls", 1)]);
     /// let began = tokio::time::Instant::now();
     /// for _ in 0..4 {
     ///     drop(api.acquire(&call).await?);

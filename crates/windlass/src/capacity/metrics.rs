@@ -13,8 +13,8 @@ use super::shared::unpoisoned;
 /// ```
 /// use windlass::{ResourceCapacity, ResourceCost};
 ///
-/// let capacity = ResourceCapacity::new(ResourceCost::of([("gpu", 4)])?);
-/// let three = ResourceCost::of([("gpu", 3)])?;
+/// let capacity = ResourceCapacity::new([("gpu", 4)]);
+/// let three = ResourceCost::from([("gpu", 3)]);
 /// let _held = capacity.try_acquire(&three)?;
 /// assert!(capacity.try_acquire(&three).is_err());
 ///

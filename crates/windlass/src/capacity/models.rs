@@ -14,7 +14,7 @@ use loom::thread;
 use super::*;
 
 fn cpus(n: u32) -> ResourceCost {
-    ResourceCost::of([("cpu", n)]).expect("a name")
+    ResourceCost::from([("cpu", n)])
 }
 
 fn check(model: impl Fn() + Send + Sync + 'static) {

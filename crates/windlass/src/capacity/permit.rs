@@ -14,10 +14,10 @@ use super::{ImpossibleCost, Level};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let capacity = ResourceCapacity::new(ResourceCost::of([("tokens", 1000)])?);
-/// let mut permit = capacity.acquire(&ResourceCost::of([("tokens", 400)])?).await?;
+/// let capacity = ResourceCapacity::new([("tokens", 1000)]);
+/// let mut permit = capacity.acquire([("tokens", 400)]).await?;
 /// // The estimate was too low: the rest is a debt, if need be.
-/// permit.reconcile(&ResourceCost::of([("tokens", 1200)])?)?;
+/// permit.reconcile([("tokens", 1200)])?;
 /// assert_eq!(capacity.available().to_string(), "tokens=0");
 /// drop(permit);
 /// assert_eq!(capacity.available().to_string(), "tokens=1000");
@@ -46,9 +46,10 @@ impl Permit {
 
     /// Puts what was really used in place of what was taken. That may be more than a limit, which is
     /// a debt then; a rate or a quota is charged or given the difference.
-    pub fn reconcile(&mut self, actual: &ResourceCost) -> Result<(), ImpossibleCost> {
+    pub fn reconcile(&mut self, actual: impl Into<ResourceCost>) -> Result<(), ImpossibleCost> {
+        let actual = actual.into();
         let mut tree = self.level.shared.lock();
-        let used = tree.actual(self.level.id, actual);
+        let used = tree.actual(self.level.id, &actual);
         let used = used.map_err(|error| self.level.impossible(&tree, error))?;
         let (client, now) = (self.level.permits(&mut tree), self.level.now(&tree));
         let wakes = tree.reconcile(client, &self.demand, &used, now);

@@ -15,15 +15,15 @@ use super::level::Level;
 /// ```
 /// use windlass::{ResourceCapacity, ResourceCost};
 ///
-/// let cluster = ResourceCapacity::new(ResourceCost::of([("gpu", 8)])?).named("cluster");
-/// let team = cluster.child(ResourceCost::of([("gpu", 4)])?);
-/// let _held = cluster.try_acquire(&ResourceCost::of([("gpu", 6)])?)?;
+/// let cluster = ResourceCapacity::new([("gpu", 8)]).named("cluster");
+/// let team = cluster.child([("gpu", 4)]);
+/// let _held = cluster.try_acquire([("gpu", 6)])?;
 ///
-/// let refusal = team.try_acquire(&ResourceCost::of([("gpu", 3)])?).unwrap_err();
+/// let refusal = team.try_acquire([("gpu", 3)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "3 of \"gpu\" cannot be had now: \"cluster\" has 2 free");
-/// let refusal = team.try_acquire(&ResourceCost::of([("gpu", 5)])?).unwrap_err();
+/// let refusal = team.try_acquire([("gpu", 5)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "5 of \"gpu\" can never be had: the limit of this level is 4");
-/// let refusal = team.try_acquire(&ResourceCost::of([("gpus", 1)])?).unwrap_err();
+/// let refusal = team.try_acquire([("gpus", 1)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "no resource is called \"gpus\"; did you mean \"gpu\"?");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

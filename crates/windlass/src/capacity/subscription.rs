@@ -16,8 +16,8 @@ use super::ResourceCapacity;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let capacity = ResourceCapacity::new(ResourceCost::of([("gpu", 4)])?);
-/// let permit = capacity.try_acquire(&ResourceCost::of([("gpu", 3)])?)?;
+/// let capacity = ResourceCapacity::new([("gpu", 4)]);
+/// let permit = capacity.try_acquire([("gpu", 3)])?;
 /// let mut changes = capacity.subscribe();
 /// drop(permit);
 /// assert_eq!(changes.changed().await.to_string(), "gpu=4");

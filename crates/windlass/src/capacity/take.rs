@@ -11,7 +11,8 @@ impl ResourceCapacity {
     /// Whether `cost` could be had now, at this level and all above it. What is set aside for those
     /// who wait counts as taken. A cost that can never be had cannot be had now.
     #[must_use]
-    pub fn can_acquire(&self, cost: &ResourceCost) -> bool {
+    pub fn can_acquire(&self, cost: impl Into<ResourceCost>) -> bool {
+        let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();
         let Ok(demand) = tree.demand(level.id, cost) else { return false };
@@ -21,7 +22,8 @@ impl ResourceCapacity {
 
     /// Whether `cost` could ever be had, at this level and all above it; to be asked before it is
     /// waited for.
-    pub fn validate_cost(&self, cost: &ResourceCost) -> Result<(), ImpossibleCost> {
+    pub fn validate_cost(&self, cost: impl Into<ResourceCost>) -> Result<(), ImpossibleCost> {
+        let cost = &cost.into();
         let level = &*self.level;
         let tree = level.shared.lock();
         tree.demand(level.id, cost).map_err(|error| level.impossible(&tree, error))?;
@@ -34,15 +36,16 @@ impl ResourceCapacity {
     /// ```
     /// use windlass::{ResourceCapacity, ResourceCost};
     ///
-    /// let capacity = ResourceCapacity::new(ResourceCost::of([("gpu", 8), ("memory_gb", 32)])?);
-    /// let permit = capacity.try_acquire(&ResourceCost::of([("gpu", 2), ("memory_gb", 8)])?)?;
+    /// let capacity = ResourceCapacity::new([("gpu", 8), ("memory_gb", 32)]);
+    /// let permit = capacity.try_acquire([("gpu", 2), ("memory_gb", 8)])?;
     /// assert_eq!(capacity.available().to_string(), "gpu=6 memory_gb=24");
     /// drop(permit);
     /// assert_eq!(capacity.available().to_string(), "gpu=8 memory_gb=32");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn try_acquire(&self, cost: &ResourceCost) -> Result<Permit, Refusal> {
+    pub fn try_acquire(&self, cost: impl Into<ResourceCost>) -> Result<Permit, Refusal> {
+        let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();
         let (client, now) = (level.permits(&mut tree), level.now(&tree));
@@ -60,8 +63,8 @@ impl ResourceCapacity {
     /// ```
     /// use windlass::{ResourceCapacity, ResourceCost};
     ///
-    /// let capacity = ResourceCapacity::new(ResourceCost::of([("gpu", 8), ("memory_gb", 32)])?);
-    /// let task = ResourceCost::of([("gpu", 2), ("memory_gb", 8)])?;
+    /// let capacity = ResourceCapacity::new([("gpu", 8), ("memory_gb", 32)]);
+    /// let task = ResourceCost::from([("gpu", 2), ("memory_gb", 8)]);
     /// if capacity.can_acquire(&task) {
     ///     capacity.acquire_immediate(&task)?;
     ///     assert_eq!(capacity.available().to_string(), "gpu=6 memory_gb=24");
@@ -70,7 +73,8 @@ impl ResourceCapacity {
     /// assert_eq!(capacity.available().to_string(), "gpu=8 memory_gb=32");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire_immediate(&self, cost: &ResourceCost) -> Result<(), Refusal> {
+    pub fn acquire_immediate(&self, cost: impl Into<ResourceCost>) -> Result<(), Refusal> {
+        let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();
         let demand = tree.recent_demand(level.id, cost);
@@ -82,7 +86,8 @@ impl ResourceCapacity {
 
     /// Gives back what [`ResourceCapacity::acquire_immediate`] took, all or a part of it, at this
     /// level and all above it. More than that is an error, whatever permits hold.
-    pub fn release(&self, cost: &ResourceCost) -> Result<(), ReleaseError> {
+    pub fn release(&self, cost: impl Into<ResourceCost>) -> Result<(), ReleaseError> {
+        let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();
         let demand = tree.actual(level.id, cost).map_err(|error| unheld(cost, &error))?;
@@ -98,9 +103,10 @@ impl ResourceCapacity {
     /// the difference. [`Permit::reconcile`] does the same for a permit.
     pub fn reconcile(
         &self,
-        estimated: &ResourceCost,
-        actual: &ResourceCost,
+        estimated: impl Into<ResourceCost>,
+        actual: impl Into<ResourceCost>,
     ) -> Result<(), ReconcileError> {
+        let (estimated, actual) = (&estimated.into(), &actual.into());
         let level = &*self.level;
         let mut tree = level.shared.lock();
         let estimate = tree.actual(level.id, estimated).map_err(|e| unheld(estimated, &e))?;

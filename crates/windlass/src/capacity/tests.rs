@@ -6,7 +6,7 @@ use windlass_core::{Demand, Place};
 use super::*;
 
 fn cpus(n: u32) -> ResourceCost {
-    ResourceCost::of([("cpu", n)]).expect("a name")
+    ResourceCost::from([("cpu", n)])
 }
 
 /// What `client` is refused, watched from now on.

@@ -142,7 +142,7 @@ pub(super) use keyed_source;
 ///
 /// ```
 /// use futures::StreamExt;
-/// use windlass::DependencySource;
+/// use windlass::streams::DependencySource;
 /// use windlass::core::DependencyGraph;
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -20,7 +20,7 @@ use super::state::{Closing, Hands, Memory, State};
 ///
 /// ```
 /// use futures::StreamExt;
-/// use windlass::PrioritySource;
+/// use windlass::streams::PrioritySource;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,7 +43,8 @@ use super::state::{Closing, Hands, Memory, State};
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::{Ageing, PrioritySource};
+/// use windlass::works::Ageing;
+/// use windlass::streams::PrioritySource;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -88,7 +89,7 @@ impl<T> PrioritySource<T> {
     /// Adds an item with priority 0, as `enqueue(item, 0)` does.
     ///
     /// ```
-    /// use windlass::PrioritySource;
+    /// use windlass::streams::PrioritySource;
     ///
     /// let source = PrioritySource::new();
     /// source.push("plain")?;

@@ -16,7 +16,7 @@ use super::{Ear, Queue};
 /// How urgent tasks are; all alike, and waiting changes nothing, unless said.
 ///
 /// ```
-/// use windlass::PriorityDependencyOptions;
+/// use windlass::streams::PriorityDependencyOptions;
 ///
 /// let options = PriorityDependencyOptions::<&str, ()>::new()
 ///     .priority(|key, _task| if *key == "report" { 10 } else { 1 });
@@ -66,7 +66,7 @@ impl<K, T> Debug for PriorityDependencyOptions<K, T> {
 /// ```
 /// use futures::StreamExt;
 /// use windlass::core::DependencyGraph;
-/// use windlass::{PriorityDependencyOptions, PriorityDependencySource};
+/// use windlass::streams::{PriorityDependencyOptions, PriorityDependencySource};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -39,7 +39,7 @@ fn the_defaults_are_those_of_the_original_design() {
 #[tokio::test(start_paused = true)]
 async fn a_started_balancer_shrinks_what_is_idle_and_grows_what_is_busy() {
     let (_cluster, [a, b], balancer) = two_teams();
-    let _busy = a.try_acquire(&cpus(12)).expect("everything is free");
+    let _busy = a.try_acquire(cpus(12)).expect("everything is free");
     balancer.start();
     assert!(balancer.is_running());
     sleep(Duration::from_millis(6500)).await;
@@ -58,7 +58,7 @@ fn paused_runtime() -> tokio::runtime::Runtime {
 #[test]
 fn a_balancer_can_be_started_again_after_its_runtime_has_gone() {
     let (_cluster, [a, _b], balancer) = two_teams();
-    let _busy = a.try_acquire(&cpus(12)).expect("everything is free");
+    let _busy = a.try_acquire(cpus(12)).expect("everything is free");
     paused_runtime().block_on(async { balancer.start() });
     assert!(!balancer.is_running());
     paused_runtime().block_on(async {
@@ -82,7 +82,7 @@ fn a_balancer_that_was_started_outside_a_runtime_does_not_run() {
 #[tokio::test(start_paused = true)]
 async fn start_and_stop_may_be_called_again_and_again() {
     let (_cluster, [a, b], balancer) = two_teams();
-    let _busy = a.try_acquire(&cpus(12)).expect("everything is free");
+    let _busy = a.try_acquire(cpus(12)).expect("everything is free");
     for _ in 0..3 {
         balancer.start();
     }
@@ -112,7 +112,7 @@ async fn a_dropped_balancer_checks_no_more() {
 #[tokio::test(start_paused = true)]
 async fn a_share_that_is_refused_above_is_starved_and_not_shrunk() {
     let (cluster, [_, b], balancer) = two_teams();
-    let _all = cluster.try_acquire(&cpus(16)).expect("everything is free");
+    let _all = cluster.try_acquire(cpus(16)).expect("everything is free");
     let two = cpus(2);
     let mut starved = Box::pin(b.acquire(&two));
     assert!(poll_once(&mut starved).is_pending());
@@ -130,11 +130,11 @@ async fn a_limit_of_0_grows_again() {
     let child = BalancedCapacity { capacity: team.clone(), min: cpus(0), max: cpus(4) };
     let balancer = HierarchicalBalancer::new(vec![child], BalancerOptions::default());
     let balancer = balancer.expect("it makes sense");
-    let held = team.try_acquire(&cpus(1)).expect("everything is free");
+    let held = team.try_acquire(cpus(1)).expect("everything is free");
     let one = cpus(1);
     let mut waits = Box::pin(team.acquire(&one));
     assert!(poll_once(&mut waits).is_pending());
-    team.set_limits(&cpus(0));
+    team.set_limits(cpus(0));
     drop(held);
     balancer.start();
     let permit = waits.await.expect("it can be had, and the balancer makes room for it");
@@ -147,8 +147,8 @@ async fn a_limit_of_0_grows_again() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_grows_for_those_who_ask_for_more_than_it_is() {
     let acquires: [fn(&ResourceCapacity) -> bool; 3] = [
-        |team| team.try_acquire(&cpus(2)).is_ok(),
-        |team| team.acquire_immediate(&cpus(2)).is_ok(),
+        |team| team.try_acquire(cpus(2)).is_ok(),
+        |team| team.acquire_immediate(cpus(2)).is_ok(),
         |team| team.acquire(&cpus(2)).now_or_never().is_some_and(|had| had.is_ok()),
     ];
     for acquires in acquires {

@@ -145,7 +145,7 @@ async fn a_panic_of_the_iterator_is_the_batchs_panic() {
 #[tokio::test(start_paused = true)]
 async fn a_child_that_can_never_run_fails_the_batch() {
     let mut scheduler = scheduler(4);
-    let unknown = windlass::ResourceCost::of([("gpu", 1)]).expect("a name");
+    let unknown = windlass::ResourceCost::from([("gpu", 1)]);
     let needs = unknown.clone();
     let children = move || [ok("fine"), ok("never").needs(unknown.clone())];
     let batch = add(&scheduler, WorkSpec::new(BatchWork::new("batch", 1, children)));

@@ -185,8 +185,13 @@ fn no_concurrency_at_all_panics_in_new() {
 fn no_concurrency_at_all_is_an_error_of_the_builder() {
     let refused = WorkScheduler::builder().max_concurrency(0).build();
     assert_eq!(refused.err(), Some(BuildError::NoConcurrency));
+}
+
+#[test]
+fn one_work_per_processor_runs_unless_the_settings_say_otherwise() {
     let WorkSchedulerConfig { max_concurrency, retry_delay, event_tx } = Default::default();
-    assert_eq!((max_concurrency, retry_delay), (4, Duration::from_secs(1)));
+    let processors = std::thread::available_parallelism().expect("the system knows").get();
+    assert_eq!((max_concurrency, retry_delay), (processors, Duration::from_secs(1)));
     assert!(event_tx.is_none());
 }
 
@@ -199,8 +204,8 @@ async fn what_comes_while_a_cancelled_run_is_ending_is_cancelled_at_once() {
         stop.cancel();
         async move {
             ctx.cancel_token().cancelled().await;
-            let late = add(&ctx.handle(), ok("late"));
-            assert_eq!(state(&ctx.handle(), late), WorkState::Cancelled);
+            let late = add(ctx.handle(), ok("late"));
+            assert_eq!(state(ctx.handle(), late), WorkState::Cancelled);
             tokio::time::sleep(ms(10)).await;
             WorkOutcome::Success
         }

@@ -12,6 +12,7 @@ use windlass::{
 use crate::support::{cost, cpus, poll_once, settle};
 
 mod dropped;
+mod keyed;
 mod random;
 mod waiting;
 
@@ -30,8 +31,8 @@ fn per_second(n: u32) -> Rate {
 #[test]
 fn all_or_nothing_over_the_whole_chain() {
     let (cluster, [a, b]) = two_teams();
-    let _held = a.try_acquire(&cpus(6)).expect("everything is free");
-    assert!(b.try_acquire(&cpus(6)).is_err());
+    let _held = a.try_acquire(cpus(6)).expect("everything is free");
+    assert!(b.try_acquire(cpus(6)).is_err());
     assert_eq!(b.available(), cpus(8), "nothing of it was taken where there would have been room");
     assert_eq!(cluster.available(), cpus(4));
 }
@@ -39,41 +40,41 @@ fn all_or_nothing_over_the_whole_chain() {
 #[test]
 fn one_of_two_resources_is_never_taken_without_the_other() {
     let capacity = ResourceCapacity::new(cost([("cpu", 4), ("gpu", 1)]));
-    let _gpu = capacity.try_acquire(&cost([("gpu", 1)])).expect("everything is free");
-    assert!(capacity.try_acquire(&cost([("cpu", 1), ("gpu", 1)])).is_err());
+    let _gpu = capacity.try_acquire(cost([("gpu", 1)])).expect("everything is free");
+    assert!(capacity.try_acquire(cost([("cpu", 1), ("gpu", 1)])).is_err());
     assert_eq!(capacity.available(), cost([("cpu", 4), ("gpu", 0)]));
 }
 
 #[test]
 fn a_limit_lowered_below_what_is_in_use_is_a_debt() {
     let capacity = ResourceCapacity::new(cpus(8));
-    capacity.acquire_immediate(&cpus(8)).expect("everything is free");
-    capacity.set_limits(&cpus(4));
+    capacity.acquire_immediate(cpus(8)).expect("everything is free");
+    capacity.set_limits(cpus(4));
     assert_eq!(capacity.available(), cpus(0), "a debt is shown as nothing");
-    capacity.release(&cpus(4)).expect("it was taken");
+    capacity.release(cpus(4)).expect("it was taken");
     assert_eq!(capacity.available(), cpus(0), "four run");
-    capacity.set_limits(&cpus(8));
+    capacity.set_limits(cpus(8));
     assert_eq!(capacity.available(), cpus(4));
 }
 
 #[test]
 fn releasing_more_than_is_held_is_an_error_that_changes_nothing() {
     let (cluster, [a, _]) = two_teams();
-    a.acquire_immediate(&cpus(2)).expect("everything is free");
-    let error = a.release(&cpus(3)).expect_err("only two are held");
+    a.acquire_immediate(cpus(2)).expect("everything is free");
+    let error = a.release(cpus(3)).expect_err("only two are held");
     assert_eq!(error.to_string(), "3 of \"cpu\" cannot be given back: only 2 is held");
     assert_eq!((a.available(), cluster.available()), (cpus(6), cpus(8)), "nobody is credited");
-    let error = a.release(&cost([("gpu", 1)])).expect_err("nobody declares it");
+    let error = a.release(cost([("gpu", 1)])).expect_err("nobody declares it");
     assert_eq!((error.held, error.released), (Amount::ZERO, Amount::from(1)));
 }
 
 #[test]
 fn a_release_counts_against_what_was_taken_without_a_permit_only() {
     let capacity = ResourceCapacity::new(cpus(4));
-    let permit = capacity.try_acquire(&cpus(2)).expect("everything is free");
-    assert!(capacity.release(&cpus(1)).is_err(), "a permit holds that");
-    capacity.acquire_immediate(&cpus(1)).expect("there is room");
-    capacity.release(&cpus(1)).expect("it was taken without a permit");
+    let permit = capacity.try_acquire(cpus(2)).expect("everything is free");
+    assert!(capacity.release(cpus(1)).is_err(), "a permit holds that");
+    capacity.acquire_immediate(cpus(1)).expect("there is room");
+    capacity.release(cpus(1)).expect("it was taken without a permit");
     drop(permit);
     assert_eq!(capacity.available(), cpus(4));
 }
@@ -82,35 +83,35 @@ fn a_release_counts_against_what_was_taken_without_a_permit_only() {
 fn a_name_that_no_level_declares_is_refused_with_the_nearest() {
     let (_cluster, [a, _]) = two_teams();
     let expected = ImpossibleCost::Unknown { name: "cpus".into(), nearest: Some("cpu".into()) };
-    assert_eq!(a.validate_cost(&cost([("cpus", 1)])), Err(expected.clone()));
-    let refusal = a.try_acquire(&cost([("cpus", 1)])).expect_err("nobody declares it");
+    assert_eq!(a.validate_cost(cost([("cpus", 1)])), Err(expected.clone()));
+    let refusal = a.try_acquire(cost([("cpus", 1)])).expect_err("nobody declares it");
     assert_eq!(refusal, Refusal::Impossible(expected));
     assert_eq!(refusal.to_string(), "no resource is called \"cpus\"; did you mean \"cpu\"?");
-    assert!(!a.can_acquire(&cost([("cpus", 1)])));
+    assert!(!a.can_acquire(cost([("cpus", 1)])));
 }
 
 #[test]
 fn a_name_that_only_an_ancestor_declares_is_checked_there() {
     let cluster = ResourceCapacity::new(cost([("cpu", 8), ("licence", 1)]));
     let team = cluster.child(cpus(4));
-    let held = team.try_acquire(&cost([("licence", 1)])).expect("the cluster has it");
-    assert!(!team.can_acquire(&cost([("licence", 1)])));
+    let held = team.try_acquire(cost([("licence", 1)])).expect("the cluster has it");
+    assert!(!team.can_acquire(cost([("licence", 1)])));
     assert_eq!(cluster.available(), cost([("cpu", 8), ("licence", 0)]));
     drop(held);
-    assert!(team.can_acquire(&cost([("licence", 1)])));
+    assert!(team.can_acquire(cost([("licence", 1)])));
 }
 
 #[test]
 fn a_cost_above_a_limit_is_refused_naming_the_level() {
     let (_cluster, [a, _]) = two_teams();
-    a.set_limits(&cpus(20));
-    let refusal = a.validate_cost(&cpus(11)).expect_err("more than there are in all");
+    a.set_limits(cpus(20));
+    let refusal = a.validate_cost(cpus(11)).expect_err("more than there are in all");
     let text = "11 of \"cpu\" can never be had: the limit of \"cluster\" is 10";
     assert_eq!(refusal.to_string(), text);
     let ImpossibleCost::AboveLimit { level, .. } = refusal else { panic!("{refusal}") };
     assert_eq!(level.above, 1);
-    assert_eq!(a.validate_cost(&cpus(10)), Ok(()), "it would fit in principle");
-    assert!(a.acquire_immediate(&cpus(11)).is_err());
+    assert_eq!(a.validate_cost(cpus(10)), Ok(()), "it would fit in principle");
+    assert!(a.acquire_immediate(cpus(11)).is_err());
     let waited = a.acquire(&cpus(11)).now_or_never().expect("it does not wait for ever");
     assert!(waited.is_err());
 }
@@ -118,8 +119,8 @@ fn a_cost_above_a_limit_is_refused_naming_the_level() {
 #[test]
 fn a_refusal_tells_everything_that_was_short_and_where() {
     let (_cluster, [a, b]) = two_teams();
-    let _held = [a.try_acquire(&cpus(7)), b.try_acquire(&cpus(2))].map(|p| p.expect("they fit"));
-    let refusal = a.try_acquire(&cpus(2)).expect_err("there is one left at either level");
+    let _held = [a.try_acquire(cpus(7)), b.try_acquire(cpus(2))].map(|p| p.expect("they fit"));
+    let refusal = a.try_acquire(cpus(2)).expect_err("there is one left at either level");
     let text = "2 of \"cpu\" cannot be had now: this level has 1 free; \
                 2 of \"cpu\" cannot be had now: \"cluster\" has 1 free";
     assert_eq!(refusal.to_string(), text);
@@ -134,7 +135,7 @@ async fn a_refusal_tells_when_time_will_help() {
     capacity.set_rate("cpu", per_second(2)).expect("it makes sense");
     let minute = Quota { amount: Amount::from(2), window: Duration::from_secs(60) };
     capacity.set_quota("calls", minute).expect("it makes sense");
-    drop(capacity.try_acquire(&cost([("cpu", 2), ("calls", 2)])).expect("both start full"));
+    drop(capacity.try_acquire(cost([("cpu", 2), ("calls", 2)])).expect("both start full"));
     let refused = |wanted| capacity.try_acquire(&wanted).expect_err("both are used up").to_string();
     let text = "1 of \"cpu\" cannot be had now: this level has it in 500ms";
     assert_eq!(refused(cpus(1)), text);
@@ -146,20 +147,20 @@ async fn a_refusal_tells_when_time_will_help() {
 fn peek_is_the_least_along_the_chain_and_none_if_any_is_exhausted() {
     let cluster = ResourceCapacity::new(cost([("cpu", 10), ("disk", 5)]));
     let team = cluster.child(cost([("cpu", 8), ("gpu", 2)]));
-    let _held = cluster.try_acquire(&cpus(7)).expect("everything is free");
+    let _held = cluster.try_acquire(cpus(7)).expect("everything is free");
     assert_eq!(team.peek(), Some(cost([("cpu", 3), ("disk", 5), ("gpu", 2)])));
-    let _disk = cluster.try_acquire(&cost([("disk", 5)])).expect("nobody uses it");
+    let _disk = cluster.try_acquire(cost([("disk", 5)])).expect("nobody uses it");
     assert_eq!(team.peek(), None);
 }
 
 #[test]
 fn utilization_stays_within_0_and_1() {
     let capacity = ResourceCapacity::new(cost([("cpu", 4), ("gpu", 0)]));
-    let _held = capacity.try_acquire(&cpus(3)).expect("everything is free");
+    let _held = capacity.try_acquire(cpus(3)).expect("everything is free");
     let parts = |capacity: &ResourceCapacity| capacity.utilization().into_values().collect();
     let used: Vec<f64> = parts(&capacity);
     assert_eq!(used, [0.75, 0.0], "a limit of 0 is never used");
-    capacity.set_limits(&cpus(2));
+    capacity.set_limits(cpus(2));
     let used: Vec<f64> = parts(&capacity);
     assert_eq!(used, [1.0, 0.0], "a debt is no more than all of it");
 }
@@ -167,32 +168,32 @@ fn utilization_stays_within_0_and_1() {
 #[test]
 fn set_limits_is_partial_and_may_add_names() {
     let capacity = ResourceCapacity::new(cost([("cpu", 4), ("disk", 5)]));
-    capacity.set_limits(&cost([("cpu", 6), ("gpu", 1)]));
+    capacity.set_limits(cost([("cpu", 6), ("gpu", 1)]));
     assert_eq!(capacity.limits(), cost([("cpu", 6), ("disk", 5), ("gpu", 1)]));
-    assert!(capacity.can_acquire(&cost([("gpu", 1)])));
+    assert!(capacity.can_acquire(cost([("gpu", 1)])));
 }
 
 #[test]
 fn reconcile_above_the_limit_goes_into_debt_and_no_phantom_capacity_appears() {
     let capacity = ResourceCapacity::new(cpus(4));
-    capacity.acquire_immediate(&cpus(2)).expect("everything is free");
-    capacity.reconcile(&cpus(2), &cpus(7)).expect("what was used was used");
+    capacity.acquire_immediate(cpus(2)).expect("everything is free");
+    capacity.reconcile(cpus(2), cpus(7)).expect("what was used was used");
     assert_eq!(capacity.available(), cpus(0));
-    capacity.release(&cpus(4)).expect("seven are held");
+    capacity.release(cpus(4)).expect("seven are held");
     assert_eq!(capacity.available(), cpus(1), "three of four are still held");
-    capacity.release(&cpus(3)).expect("three are held");
+    capacity.release(cpus(3)).expect("three are held");
     assert_eq!(capacity.available(), cpus(4));
-    let error = capacity.reconcile(&cpus(1), &cpus(1)).expect_err("nothing is held");
+    let error = capacity.reconcile(cpus(1), cpus(1)).expect_err("nothing is held");
     assert!(matches!(error, ReconcileError::NotHeld(_)));
 }
 
 #[test]
 fn a_permit_that_is_reconciled_gives_back_what_was_used() {
     let (cluster, [a, _]) = two_teams();
-    let mut permit = a.try_acquire(&cpus(6)).expect("everything is free");
-    permit.reconcile(&cpus(2)).expect("cpu is declared");
+    let mut permit = a.try_acquire(cpus(6)).expect("everything is free");
+    permit.reconcile(cpus(2)).expect("cpu is declared");
     assert_eq!((permit.cost(), cluster.available()), (cpus(2), cpus(8)));
-    assert!(permit.reconcile(&cost([("gpu", 1)])).is_err());
+    assert!(permit.reconcile(cost([("gpu", 1)])).is_err());
     assert_eq!(permit.cost(), cpus(2), "a refused one changes nothing");
     drop(permit);
     assert_eq!((a.available(), cluster.available()), (cpus(8), cpus(10)));
@@ -200,7 +201,7 @@ fn a_permit_that_is_reconciled_gives_back_what_was_used() {
 
 #[test]
 fn amounts_are_exact() {
-    let tenth = ResourceCost::new().with("cpu", "0.1".parse().expect("an amount"));
+    let tenth = ResourceCost::new().with("cpu", "0.1".parse::<Amount>().expect("an amount"));
     let capacity = ResourceCapacity::new(cpus(1));
     let permits: Vec<_> = (0..10).map(|_| capacity.try_acquire(&tenth)).collect();
     assert!(permits.iter().all(Result::is_ok), "ten tenths are one");
@@ -244,16 +245,16 @@ fn a_rate_that_makes_no_sense_is_refused() {
     assert_eq!(capacity.set_rate("calls", per_second(0)), Err(RateError::ZeroAmount));
     let empty = Quota { amount: Amount::from(1), window: Duration::ZERO };
     assert_eq!(capacity.set_quota("calls", empty), Err(RateError::ZeroPeriod));
-    assert!(capacity.validate_cost(&cost([("calls", 1)])).is_err(), "nothing was declared");
+    assert!(capacity.validate_cost(cost([("calls", 1)])).is_err(), "nothing was declared");
 }
 
 #[tokio::test(start_paused = true)]
 async fn metrics_count_and_tell_how_it_goes_lately() {
     let (cluster, [a, _]) = two_teams();
     assert_eq!(cluster.metrics().rolling.over, Duration::ZERO);
-    let held = a.try_acquire(&cpus(8)).expect("everything is free");
+    let held = a.try_acquire(cpus(8)).expect("everything is free");
     for _ in 0..3 {
-        assert!(a.try_acquire(&cpus(1)).is_err());
+        assert!(a.try_acquire(cpus(1)).is_err());
     }
     advance(Duration::from_secs(2)).await;
     let metrics = cluster.metrics();
@@ -275,11 +276,11 @@ async fn a_subscriber_is_told_of_releases_and_of_changed_limits() {
     let (cluster, [a, b]) = two_teams();
     let mut changes = a.subscribe();
     assert!(changes.changed().now_or_never().is_none(), "nothing has happened");
-    drop(b.try_acquire(&cpus(1)).expect("everything is free"));
+    drop(b.try_acquire(cpus(1)).expect("everything is free"));
     assert_eq!(changes.changed().await, cpus(8), "given back above it");
-    a.set_limits(&cpus(9));
+    a.set_limits(cpus(9));
     assert_eq!(changes.changed().await, cpus(9));
-    cluster.set_limits(&cost([("gpu", 1)]));
+    cluster.set_limits(cost([("gpu", 1)]));
     assert_eq!(changes.changed().await, cpus(9), "a new name");
     assert!(changes.changed().now_or_never().is_none(), "all of it was told");
 }
@@ -288,8 +289,8 @@ async fn a_subscriber_is_told_of_releases_and_of_changed_limits() {
 fn a_child_that_nobody_has_any_more_leaves_its_parent_whole() {
     let cluster = ResourceCapacity::new(cpus(10));
     let child = cluster.child(cpus(8));
-    child.acquire_immediate(&cpus(3)).expect("everything is free");
-    let permit = child.try_acquire(&cpus(2)).expect("there is room");
+    child.acquire_immediate(cpus(3)).expect("everything is free");
+    let permit = child.try_acquire(cpus(2)).expect("there is room");
     drop(child);
     assert_eq!(cluster.available(), cpus(5), "its permit keeps it");
     drop(permit);

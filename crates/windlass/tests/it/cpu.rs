@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass::{
-    CancellationToken, ResourceCapacity, WorkError, WorkScheduler, WorkSchedulerConfig, WorkSpec,
-    WorkState, pool, work_cpu,
+    CancellationToken, ResourceCapacity, WorkContext, WorkError, WorkScheduler,
+    WorkSchedulerConfig, WorkSpec, WorkState, pool, work_cpu, work_once,
 };
 
 use crate::support::{cpus, poll_once};
@@ -113,7 +113,7 @@ async fn a_body_that_is_out_of_time_keeps_its_slot_until_it_returns() {
     let builder = WorkScheduler::builder().cancel_grace(Duration::ZERO).max_concurrency(1);
     let builder = builder.retry_delay(Duration::from_millis(1));
     let mut scheduler = builder.build().expect("it makes sense");
-    let timeout = Duration::from_millis(20);
+    let timeout = Duration::from_millis(250);
     let id = scheduler.submit(work.timeout(timeout).retries(1)).expect("it fits");
     let handle = scheduler.handle();
     let waits = async {
@@ -154,4 +154,56 @@ async fn a_body_whose_run_was_dropped_keeps_what_it_has_until_it_returns() {
     shut.await;
     assert_eq!(computing.load(Ordering::SeqCst), 0);
     assert_eq!((scheduler.state(id), machine.available()), (Some(WorkState::Cancelled), cpus(1)));
+}
+
+#[tokio::test]
+async fn a_task_that_an_attempt_started_on_the_pool_stops_with_it() {
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (stopped, has_stopped) = mpsc::channel();
+    let work = work_once("starts a task", async move |ctx: WorkContext| {
+        let task = ctx.compute(move || {
+            begun.send(()).expect("the test waits");
+            while !pool::cancelled() {
+                std::thread::yield_now();
+            }
+            stopped.send(()).expect("the test waits");
+        });
+        _ = task.await;
+        Ok(())
+    });
+    let mut scheduler = scheduler();
+    let id = scheduler.submit(work).expect("it fits");
+    let handle = scheduler.handle();
+    let cancels = async {
+        has_begun.await.expect("it begins");
+        handle.cancel(id);
+    };
+    tokio::join!(scheduler.run_until_done(), cancels);
+    assert_eq!(scheduler.state(id), Some(WorkState::Cancelled));
+    has_stopped.try_recv().expect("the run has waited for the task");
+}
+
+#[tokio::test]
+async fn a_work_keeps_its_slot_until_the_last_of_its_tasks_has_returned() {
+    let (let_go, is_let_go) = mpsc::channel::<()>();
+    let work = work_once("two tasks", async move |ctx: WorkContext| {
+        let quick = ctx.compute(|| ());
+        let slow = ctx.compute(move || is_let_go.recv());
+        quick.await?;
+        _ = slow.await?;
+        Ok(())
+    });
+    let builder = WorkScheduler::builder().cancel_grace(Duration::ZERO).max_concurrency(1);
+    let mut scheduler = builder.build().expect("it makes sense");
+    let id = scheduler.submit(work.timeout(Duration::from_millis(20))).expect("it fits");
+    let handle = scheduler.handle();
+    let waits = async {
+        while handle.snapshot_of(id).expect("it is known").status() != "stopping, out of time" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(handle.metrics().running, 1);
+        drop(let_go);
+    };
+    tokio::join!(scheduler.run_until_done(), waits);
+    assert_eq!(scheduler.state(id), Some(WorkState::Failed));
 }

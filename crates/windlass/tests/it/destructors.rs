@@ -71,12 +71,12 @@ fn uses(handle: &WorkHandle, log: &Log) -> impl FnOnce() + Send + use<> {
 fn a_refused_work_may_use_a_handle_when_it_is_dropped() {
     in_time(|| async {
         let (scheduler, log) = (scheduler(1), Log::default());
-        let gpu = ResourceCost::of([("gpu", 1)]).expect("a name");
-        let never = last("never", uses(&scheduler, &log)).needs(gpu);
+        let gpu = ResourceCost::from([("gpu", 1)]);
+        let never = last("never", uses(scheduler.as_ref(), &log)).needs(gpu);
         scheduler.submit(never).expect_err("nobody has that");
-        let unknown = last("unknown", uses(&scheduler, &log)).after([nobody()]);
+        let unknown = last("unknown", uses(scheduler.as_ref(), &log)).after([nobody()]);
         scheduler.submit(unknown).expect_err("nobody is called that");
-        let late = last("late", uses(&scheduler, &log));
+        let late = last("late", uses(scheduler.as_ref(), &log));
         let handle = scheduler.handle();
         drop(scheduler);
         handle.submit(late).expect_err("the scheduler is gone");
@@ -108,8 +108,8 @@ fn a_forgotten_work_may_use_a_handle_when_it_is_dropped() {
     in_time(|| async {
         let log = Log::default();
         let mut scheduler = WorkScheduler::builder().keep_ended(1).build().expect("slots");
-        let first = add(&scheduler, last("first", uses(&scheduler, &log)));
-        add(&scheduler, last("second", uses(&scheduler, &log)).after([first]));
+        let first = add(&scheduler, last("first", uses(scheduler.as_ref(), &log)));
+        add(&scheduler, last("second", uses(scheduler.as_ref(), &log)).after([first]));
         add(&scheduler, takes("third", ms(5)));
         scheduler.run_until_done().await;
         scheduler.run_until_done().await;
@@ -122,10 +122,10 @@ fn a_forgotten_work_may_use_a_handle_when_it_is_dropped() {
 fn everything_of_a_dropped_scheduler_may_use_a_handle() {
     in_time(|| async {
         let (mut scheduler, log) = (scheduler(2), Log::default());
-        add(&scheduler, last("ended", uses(&scheduler, &log)));
+        add(&scheduler, last("ended", uses(scheduler.as_ref(), &log)));
         scheduler.run_until_done().await;
-        add(&scheduler, last("waiting", uses(&scheduler, &log)));
-        let gate = shut(uses(&scheduler, &log));
+        add(&scheduler, last("waiting", uses(scheduler.as_ref(), &log)));
+        let gate = shut(uses(scheduler.as_ref(), &log));
         add(&scheduler, ok("gated").gate(gate));
         drop(scheduler);
         assert_eq!(log.take(), ["taken in: false"; 3]);
@@ -136,7 +136,7 @@ fn everything_of_a_dropped_scheduler_may_use_a_handle() {
 fn everything_of_a_dropped_run_may_use_a_handle() {
     in_time(|| async {
         let (mut scheduler, log) = (scheduler(4), Log::default());
-        let gate = shut(uses(&scheduler, &log));
+        let gate = shut(uses(scheduler.as_ref(), &log));
         add(&scheduler, ok("gated").gate(gate));
         let (handle, seen) = (scheduler.handle(), log.clone());
         let runs = work_fn("runs", move |ctx| {
@@ -233,7 +233,8 @@ fn brittle(name: &str) -> WorkSpec {
 #[test]
 fn a_future_that_panics_when_it_is_dropped_ends_its_attempt_only() {
     in_time(|| async {
-        let (mut scheduler, mut events) = watch(WorkScheduler::builder().cancel_grace(ms(1)));
+        let (mut scheduler, mut events) =
+            watch(WorkScheduler::builder().max_concurrency(4).cancel_grace(ms(1)));
         let timed = add(&scheduler, brittle("timed").timeout(ms(5)).retries(1));
         let late = add(&scheduler, brittle("late").deadline(Instant::now() + ms(5)));
         let stopped = add(&scheduler, brittle("stopped"));
@@ -314,7 +315,7 @@ fn what_a_destructor_submits_as_a_run_returns_is_not_cancelled() {
     in_time(|| async {
         let (mut scheduler, mut events) = watch(WorkScheduler::builder().keep_ended(0));
         let log = Log::default();
-        let late = last("late", uses(&scheduler, &log)).deadline(Instant::now() + ms(1));
+        let late = last("late", uses(scheduler.as_ref(), &log)).deadline(Instant::now() + ms(1));
         add(&scheduler, late);
         tokio::time::advance(ms(2)).await;
         scheduler.run_until_done().await;

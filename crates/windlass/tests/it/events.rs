@@ -83,7 +83,7 @@ pub(crate) fn check_order(events: &[WorkEvent]) {
 #[tokio::test(start_paused = true)]
 async fn there_is_one_event_per_transition_in_order_with_number_and_time() {
     let (mut scheduler, mut events) = watched(3);
-    fill(&scheduler);
+    fill(scheduler.as_ref());
     scheduler.run_until_done().await;
     let seen = events.take();
     check_order(&seen);
@@ -95,7 +95,7 @@ async fn there_is_one_event_per_transition_in_order_with_number_and_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn events_are_in_order_on_several_threads() {
     let (mut scheduler, mut events) = watched(8);
-    fill(&scheduler);
+    fill(scheduler.as_ref());
     scheduler.run_until_done().await;
     check_order(&events.take());
 }
@@ -207,7 +207,7 @@ async fn a_subscription_is_a_stream_that_ends_with_the_scheduler() {
 async fn a_cancelled_run_tells_of_every_end() {
     let builder = WorkScheduler::builder().max_concurrency(3).cancel_grace(ms(1));
     let (mut scheduler, mut events) = watch(builder);
-    fill(&scheduler);
+    fill(scheduler.as_ref());
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
     tokio::spawn(async move {

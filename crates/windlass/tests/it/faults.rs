@@ -21,7 +21,7 @@ use crate::events::check_order;
 use crate::support::*;
 
 fn cost(gpu: u32, ram: u32) -> ResourceCost {
-    ResourceCost::of([("gpu", gpu), ("ram", ram)]).expect("two names")
+    ResourceCost::from([("gpu", gpu), ("ram", ram)])
 }
 
 /// A scheduler on a capacity that it shares, and everybody who is alive in it.
@@ -339,7 +339,7 @@ async fn so_often<F: Future>(polls: u64, future: F) -> Option<F::Output> {
 async fn drop_a_run(seed: u64) {
     let mut random = Random::new(seed);
     let mut bench = Bench::new(random.within(1..5) as usize);
-    fill(&bench.scheduler, &mut random, &bench.census);
+    fill(bench.scheduler.as_ref(), &mut random, &bench.census);
     let time = Duration::from_micros(random.within(0..8000));
     let run = so_often(random.within(1..40), bench.scheduler.run_until_done());
     // It may have returned by then.
@@ -382,7 +382,7 @@ fn a_run_that_is_dropped_at_any_point_on_several_threads_leaves_nothing_behind()
 async fn drop_a_run_in_real_time(seed: u64) {
     let mut random = Random::new(seed);
     let mut bench = Bench::new(random.within(1..5) as usize);
-    fill(&bench.scheduler, &mut random, &bench.census);
+    fill(bench.scheduler.as_ref(), &mut random, &bench.census);
     let time = Duration::from_micros(random.within(0..5000));
     let _ = tokio::time::timeout(time, bench.scheduler.run_until_done()).await;
     bench.check(&format!("seed {seed}")).await;

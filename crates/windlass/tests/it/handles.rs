@@ -346,7 +346,7 @@ async fn works_that_own_handles_are_freed_by_a_shutdown() {
 /// Starts works of every kind on a runtime and shuts it down; whoever had a handle looks after it.
 fn shut_down(runtime: tokio::runtime::Runtime, wait: Duration) {
     let census = Census::default();
-    let gpu = || ResourceCost::of([("gpu", 3)]).expect("a name");
+    let gpu = || ResourceCost::from([("gpu", 3)]);
     let capacity = ResourceCapacity::new(gpu());
     let builder = WorkScheduler::builder().max_concurrency(3).capacity(&capacity);
     let mut scheduler = builder.cancel_grace(secs(3600)).build().expect("slots");
@@ -364,7 +364,7 @@ fn shut_down(runtime: tokio::runtime::Runtime, wait: Duration) {
                     std::future::pending().await
                 }
             });
-            let needs = ResourceCost::of([("gpu", 1)]).expect("a name");
+            let needs = ResourceCost::from([("gpu", 1)]);
             add(&scheduler, work.needs(needs).timeout(ms(1 + n)).retries(3));
         }
         scheduler.run_until_done().await;

@@ -9,7 +9,7 @@ use windlass::{
 use crate::support::*;
 
 fn gpus(n: u32) -> ResourceCost {
-    ResourceCost::of([("gpu", n)]).expect("a name")
+    ResourceCost::from([("gpu", n)])
 }
 
 /// When works started, and which: `20ms b`.
@@ -49,7 +49,7 @@ async fn what_can_never_be_had_is_refused_with_a_reason() {
     let Err(SubmitError::Cost(error)) = too_much else { panic!("there are two") };
     let text = error.to_string();
     assert!(text.contains("gpu") && text.contains('3') && text.contains('2'), "{text}");
-    let typo = ResourceCost::of([("gpus", 1)]).expect("a name");
+    let typo = ResourceCost::from([("gpus", 1)]);
     let Err(SubmitError::Cost(error)) = scheduler.submit(ok("typo").needs(typo)) else {
         panic!("nobody has that")
     };
@@ -90,7 +90,7 @@ async fn a_lowered_limit_is_a_debt_that_is_worked_off() {
     let handle = scheduler.handle();
     tokio::spawn(async move {
         sleep(ms(5)).await;
-        handle.set_limits(&gpus(2));
+        handle.set_limits(gpus(2));
     });
     scheduler.run_until_done().await;
     assert_eq!(starts(&mut events)[4], "30ms last", "when less than two are in use");
@@ -134,7 +134,7 @@ async fn rates_and_quotas_count_starts() {
     let quota = Quota { amount: Amount::from(3), window: ms(100) };
     let builder = WorkScheduler::builder().max_concurrency(9).rate("calls", rate);
     let (mut scheduler, mut events) = watch(builder.quota("daily", quota));
-    let needs = ResourceCost::of([("calls", 1), ("daily", 1)]).expect("two names");
+    let needs = ResourceCost::from([("calls", 1), ("daily", 1)]);
     for n in 0..5 {
         add(&scheduler, ok(&format!("work {n}")).needs(needs.clone()));
     }
@@ -147,7 +147,7 @@ async fn rates_and_quotas_count_starts() {
 async fn a_work_that_goes_on_uses_up_no_rate() {
     let rate = Rate { amount: Amount::from(1), per: secs(60), burst: Amount::from(1) };
     let (mut scheduler, mut events) = watch(WorkScheduler::builder().rate("calls", rate));
-    let needs = ResourceCost::of([("calls", 1)]).expect("a name");
+    let needs = ResourceCost::from([("calls", 1)]);
     let waits = windlass::work_fn("waits", |ctx| async move {
         for _ in 0..5 {
             ctx.suspend(sleep(ms(1))).await?;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::time::sleep;
 use windlass::{
-    Dependency, ExecuteError, SubmitError, Work, WorkContext, WorkError, WorkFailure, WorkOutcome,
-    WorkScheduler, WorkSequence, WorkState, WorkWithCallback, work_after, work_cpu, work_fn,
+    Dependency, ExecuteError, SubmitError, TakeError, Work, WorkContext, WorkError, WorkFailure,
+    WorkOutcome, WorkScheduler, WorkSequence, WorkState, WorkWithCallback, work_after, work_cpu,
+    work_fn,
 };
 
 use crate::support::*;
@@ -283,7 +284,7 @@ async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
     let mut broken = WorkSequence::new();
     let breaks = Box::new(Act::new("breaks", |_| async { failed("broken") }));
     broken.push(&scheduler, breaks, 0);
-    broken.push(&scheduler.handle(), step("d"), 0);
+    broken.push(scheduler.handle(), step("d"), 0);
     scheduler.run_until_done().await;
     let ends: Vec<_> = broken.ids().iter().map(|work| state(&scheduler, *work)).collect();
     assert_eq!(ends, [WorkState::Failed, WorkState::Blocked]);
@@ -498,4 +499,25 @@ async fn reopens_take(works: usize) -> Duration {
 async fn the_cost_of_trying_one_work_again_does_not_grow_with_their_number() {
     let (few, many) = (reopens_take(200).await, reopens_take(20_000).await);
     assert!(many < few * 20, "100 times as many works: {few:?}, then {many:?}");
+}
+
+#[tokio::test]
+async fn a_value_with_one_taker_is_returned_itself() {
+    /// A value that cannot be cloned.
+    #[derive(Debug, PartialEq)]
+    struct Sole(u32);
+    let mut scheduler = scheduler(1);
+    let sole = scheduler.spawn(work_fn("sole", |_| async { Ok(Sole(7)) })).expect("it fits");
+    let broken = work_fn("broken", |_| async { Err::<Sole, _>(WorkError::msg("no")) });
+    let broken = scheduler.spawn(broken).expect("it fits");
+    let shared = scheduler.spawn(work_fn("shared", |_| async { Ok(Sole(8)) })).expect("it fits");
+    scheduler.run_until_done().await;
+    assert_eq!(sole.take().await, Ok(Sole(7)));
+    assert!(matches!(broken.take().await, Err(TakeError::Failed(_))));
+    let other = shared.clone();
+    let refused = shared.take().await.unwrap_err().to_string();
+    assert!(refused.starts_with("the value of work \"shared\" is shared"), "{refused}");
+    let kept = other.value().expect("the other reference still has the value");
+    assert!(matches!(other.take().await, Err(TakeError::Shared { .. })));
+    assert_eq!(*kept, Sole(8));
 }

@@ -14,7 +14,7 @@ use crate::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_pending_at_once_and_leaves_everything_to_the_others() {
-    let gpu = || ResourceCost::of([("gpu", 1)]).expect("a name");
+    let gpu = || ResourceCost::from([("gpu", 1)]);
     let builder = WorkScheduler::builder().max_concurrency(1).limits(gpu());
     let (mut scheduler, mut events) = watch(builder);
     let tried = answers("tried", ms(10), &[retry(ms(100)), WorkOutcome::Success]);

@@ -153,7 +153,7 @@ fn works_that_never_wait_keep_nobody_from_it(time_stands_still: bool) {
             let mut scheduler = builder.build().expect("slots");
             let count = Arc::new(AtomicU32::new(0));
             for _ in 0..3 {
-                add(&scheduler, endless(&scheduler, &count));
+                add(&scheduler, endless(scheduler.as_ref(), &count));
             }
             let stop = CancellationToken::new();
             let (stopped, seen) = (stop.clone(), count.clone());
@@ -258,7 +258,7 @@ fn one_that_goes_on_does_not_wait_for_a_body_that_never_yields() {
         let holds = act("holds", move |ctx| {
             wake.take().expect("it is tried once").send(()).expect("it listens");
             async move {
-                while look(&ctx.handle(), waits).phase != Phase::Resuming {
+                while look(ctx.handle(), waits).phase != Phase::Resuming {
                     yield_now().await;
                 }
                 WorkOutcome::Success

@@ -152,10 +152,10 @@ impl<'a> Director<'a> {
         match action {
             Action::Submit(place) => self.submit(*place),
             Action::Limit(name, amount) => {
-                self.root.set_limits(&ResourceCost::new().with(name, *amount));
+                self.root.set_limits(ResourceCost::new().with(name, *amount));
             }
             Action::Team(name, amount) => {
-                self.handle.set_limits(&ResourceCost::new().with(name, *amount));
+                self.handle.set_limits(ResourceCost::new().with(name, *amount));
             }
             Action::Depend(work, on, kind) => {
                 let (Some(id), Some(on)) = (self.works[*work], self.works[*on]) else { return };

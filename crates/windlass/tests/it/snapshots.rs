@@ -9,7 +9,7 @@ use windlass::{
 use crate::support::*;
 
 fn gpus(n: u32) -> ResourceCost {
-    ResourceCost::of([("gpu", n)]).expect("a name")
+    ResourceCost::from([("gpu", n)])
 }
 
 /// The status of each work after so long, by name.
@@ -223,18 +223,19 @@ async fn every_reason_is_named() {
         ),
         (
             |handle| {
-                add(handle, ok("first").needs(ResourceCost::of([("calls", 1)]).expect("a name")));
-                add(handle, ok("work").needs(ResourceCost::of([("calls", 1)]).expect("a name")))
+                add(handle, ok("first").needs([("calls", 1)]));
+                add(handle, ok("work").needs([("calls", 1)]))
             },
             "it needs 1 of \"calls\", which is there in 1 min 0 s; it is the first in line",
         ),
     ];
     for (setup, expected) in cases {
-        let rate = windlass::Rate { amount: 1.into(), per: secs(60), burst: 1.into() };
-        let builder = WorkScheduler::builder().limits(gpus(2)).rate("calls", rate);
+        let rate = windlass::Rate::per_minute(1);
+        let builder = WorkScheduler::builder().max_concurrency(4);
+        let builder = builder.limits(gpus(2)).rate("calls", rate);
         let mut scheduler = builder.build().expect("slots");
         add(&scheduler, deaf("keeps it running"));
-        let work = setup(&scheduler);
+        let work = setup(scheduler.as_ref());
         assert_eq!(explained(&mut scheduler, work, 1).await, expected);
     }
 }

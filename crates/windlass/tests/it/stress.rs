@@ -49,7 +49,7 @@ struct Common {
 
 fn cost(gpu: u64, ram: u64) -> ResourceCost {
     let (gpu, ram) = (gpu as u32, ram as u32);
-    ResourceCost::of([("gpu", gpu), ("ram", ram)]).expect("two names")
+    ResourceCost::from([("gpu", gpu), ("ram", ram)])
 }
 
 /// A body that does something short.
@@ -142,7 +142,7 @@ impl Hand {
         match random.within(0..10) {
             0 => _ = handle.cancel(work),
             1 => _ = handle.add_dependency(work, *random.pick(works)),
-            2 => handle.set_limits(&cost(random.within(1..5), random.within(1..5))),
+            2 => handle.set_limits(cost(random.within(1..5), random.within(1..5))),
             3 => handle.set_max_concurrency(random.within(1..12) as usize),
             4 => _ = handle.wake(work),
             5 => _ = handle.reopen(work),
@@ -251,7 +251,7 @@ async fn stress(duration: Duration) {
     assert_eq!(metrics.attempts, counted(&tally.begun), "every attempt was begun once");
     assert_eq!(metrics.retries_left, 0);
     assert_eq!(capacity.available(), cost(8, 8), "all of it is free");
-    handle.set_limits(&cost(4, 4));
+    handle.set_limits(cost(4, 4));
     handle.set_max_concurrency(4);
     let next = add(&handle, ok("next").needs(cost(4, 4)));
     scheduler.run_until_done().await;

@@ -144,19 +144,23 @@ pub(crate) fn scheduler(slots: usize) -> WorkScheduler {
     WorkScheduler::builder().max_concurrency(slots).build().expect("it can run something")
 }
 
-pub(crate) fn add<T>(handle: &WorkHandle, spec: WorkSpec<T>) -> WorkId {
+pub(crate) fn add<T>(handle: impl AsRef<WorkHandle>, spec: WorkSpec<T>) -> WorkId {
+    let handle = handle.as_ref();
     handle.submit(spec).expect("it can be taken in")
 }
 
-pub(crate) fn state(handle: &WorkHandle, work: WorkId) -> WorkState {
+pub(crate) fn state(handle: impl AsRef<WorkHandle>, work: WorkId) -> WorkState {
+    let handle = handle.as_ref();
     handle.state(work).expect("it is known")
 }
 
-pub(crate) fn look(handle: &WorkHandle, work: WorkId) -> WorkSnapshot {
+pub(crate) fn look(handle: impl AsRef<WorkHandle>, work: WorkId) -> WorkSnapshot {
+    let handle = handle.as_ref();
     handle.snapshot_of(work).expect("it is known")
 }
 
-pub(crate) fn last_error(handle: &WorkHandle, work: WorkId) -> String {
+pub(crate) fn last_error(handle: impl AsRef<WorkHandle>, work: WorkId) -> String {
+    let handle = handle.as_ref();
     look(handle, work).last_error.unwrap_or_else(|| "no error".to_owned())
 }
 
@@ -182,7 +186,8 @@ pub(crate) async fn settle() {
 }
 
 /// Every work has ended, and the counters add up.
-pub(crate) fn assert_done(handle: &WorkHandle) {
+pub(crate) fn assert_done(handle: impl AsRef<WorkHandle>) {
+    let handle = handle.as_ref();
     let metrics = handle.metrics();
     assert_eq!((metrics.pending, metrics.running), (0, 0), "every work has ended");
     let ends = metrics.success + metrics.failed + metrics.blocked + metrics.cancelled;

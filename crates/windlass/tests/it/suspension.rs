@@ -16,7 +16,7 @@ use crate::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_suspended_work_leaves_its_slot_and_resources_to_others_and_takes_them_again() {
-    let gpu = || ResourceCost::of([("gpu", 1)]).expect("a name");
+    let gpu = || ResourceCost::from([("gpu", 1)]);
     let capacity = ResourceCapacity::new(gpu());
     let builder = WorkScheduler::builder().max_concurrency(1).capacity(&capacity);
     let (mut scheduler, mut events) = watch(builder);
@@ -184,7 +184,7 @@ async fn waits_side_by_side_end_one_by_one() {
         };
         let (first, second) = tokio::join!(wait(10), wait(30));
         assert_eq!((first?, second?), (ms(10), ms(30)));
-        assert!(look(&ctx.handle(), ctx.id).phase.holds(), "it goes on with its slot");
+        assert!(look(ctx.handle(), ctx.id).phase.holds(), "it goes on with its slot");
         Ok(())
     });
     add(&scheduler, waits);
@@ -213,7 +213,7 @@ async fn a_task_of_the_body_may_suspend_the_attempt_and_outlive_it() {
         });
         async move {
             sleep(ms(10)).await;
-            assert_eq!(look(&ctx.handle(), ctx.id).phase, Phase::Suspended);
+            assert_eq!(look(ctx.handle(), ctx.id).phase, Phase::Suspended);
             Ok(())
         }
     });
@@ -393,7 +393,7 @@ async fn a_work_with_the_only_slot_waits_for_several_others_at_once() {
         for (n, brought) in (1..).zip(brought) {
             assert_eq!(*brought?, n);
         }
-        assert!(look(&ctx.handle(), ctx.id).phase.holds(), "it goes on with its slot");
+        assert!(look(ctx.handle(), ctx.id).phase.holds(), "it goes on with its slot");
         Ok(())
     });
     add(&scheduler, waits);

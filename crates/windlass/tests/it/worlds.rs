@@ -106,7 +106,7 @@ fn check_starts(events: &[WorkEvent], plans: &BTreeMap<WorkId, &Plan>, ids: &[Wo
 async fn run_a_world(seed: u64) {
     let mut random = Random::new(seed);
     let plans: Vec<_> = (0..25).map(|place| plan(&mut random, place)).collect();
-    let limits = ResourceCost::of([("gpu", GPUS)]).expect("a name");
+    let limits = ResourceCost::from([("gpu", GPUS)]);
     let builder = WorkScheduler::builder().max_concurrency(SLOTS).limits(limits);
     let (mut scheduler, mut events) = watch(builder.seed(seed));
     let mut ids: Vec<WorkId> = Vec::new();
@@ -122,7 +122,7 @@ async fn run_a_world(seed: u64) {
             }
         });
         let edges = plan.after.iter().map(|&(place, kind)| Dependency { work: ids[place], kind });
-        let needs = ResourceCost::of([("gpu", plan.gpus)]).expect("a name");
+        let needs = ResourceCost::from([("gpu", plan.gpus)]);
         let spec = work.after(edges.collect::<Vec<_>>()).needs(needs).retries(plan.retries);
         ids.push(add(&scheduler, spec));
     }

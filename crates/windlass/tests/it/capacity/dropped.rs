@@ -83,5 +83,5 @@ async fn an_acquire_that_times_out_leaves_the_line() {
     let two = cpus(2);
     let waited = tokio::time::timeout(Duration::from_secs(1), capacity.acquire(&two)).await;
     assert!(waited.is_err());
-    assert!(capacity.can_acquire(&cpus(1)), "nothing is set aside any more");
+    assert!(capacity.can_acquire(cpus(1)), "nothing is set aside any more");
 }

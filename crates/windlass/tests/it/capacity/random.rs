@@ -170,14 +170,14 @@ impl World {
             Step::Reconcile { which, actual } if !self.permits.is_empty() => {
                 let place = which % self.permits.len();
                 let (_, amounts, permit) = &mut self.permits[place];
-                permit.reconcile(&named(actual)).expect("both names are declared");
+                permit.reconcile(named(actual)).expect("both names are declared");
                 *amounts = actual;
             }
             Step::DropWaiter { which } if !self.line.is_empty() => {
                 drop(self.line.remove(which % self.line.len()));
             }
             Step::SetLimits { level, limits } => {
-                self.levels[level].set_limits(&named(limits));
+                self.levels[level].set_limits(named(limits));
                 self.limits[level] = limits;
             }
             Step::Run => self.run(),
@@ -188,7 +188,7 @@ impl World {
     fn acquire(&mut self, level: usize, amounts: Amounts) {
         let capacity = self.levels[level].clone();
         if !self.is_possible(level, amounts) {
-            assert!(capacity.validate_cost(&named(amounts)).is_err());
+            assert!(capacity.validate_cost(named(amounts)).is_err());
             return;
         }
         let future = async move { capacity.acquire(&named(amounts)).await.expect("possible") };
@@ -201,8 +201,8 @@ impl World {
     }
 
     fn try_acquire(&mut self, level: usize, amounts: Amounts) {
-        let can = self.levels[level].can_acquire(&named(amounts));
-        let taken = self.levels[level].try_acquire(&named(amounts));
+        let can = self.levels[level].can_acquire(named(amounts));
+        let taken = self.levels[level].try_acquire(named(amounts));
         assert_eq!(can, taken.is_ok());
         assert!(!can || self.fits(level, amounts, &[]), "more than there is");
         self.accepted += u64::from(can);
@@ -225,7 +225,7 @@ impl World {
     }
 
     fn acquire_immediate(&mut self, level: usize, amounts: Amounts) {
-        if self.levels[level].acquire_immediate(&named(amounts)).is_ok() {
+        if self.levels[level].acquire_immediate(named(amounts)).is_ok() {
             (0..NAMES.len()).for_each(|r| self.immediate[level][r] += amounts[r]);
             self.accepted += 1;
         }
@@ -234,7 +234,7 @@ impl World {
     fn release(&mut self, level: usize, amounts: Amounts) {
         let held = self.immediate[level];
         let enough = (0..NAMES.len()).all(|resource| amounts[resource] <= held[resource]);
-        let released = self.levels[level].release(&named(amounts));
+        let released = self.levels[level].release(named(amounts));
         assert_eq!(released.is_ok(), enough, "{released:?}");
         if enough {
             (0..NAMES.len()).for_each(|r| self.immediate[level][r] -= amounts[r]);
@@ -300,7 +300,7 @@ proptest! {
         world.permits.clear();
         let whole = world.levels.iter().zip(&world.immediate);
         for (capacity, held) in whole {
-            capacity.release(&named(*held)).expect("it is held");
+            capacity.release(named(*held)).expect("it is held");
         }
         world.immediate.iter_mut().for_each(|held| *held = [0; 2]);
         world.compare();

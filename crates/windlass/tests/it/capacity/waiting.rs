@@ -31,8 +31,8 @@ async fn a_heavy_waiter_is_not_overtaken_by_light_ones() {
     let four = cpus(4);
     let mut heavy = Box::pin(capacity.acquire(&four));
     assert!(poll_once(&mut heavy).is_pending());
-    assert!(!capacity.can_acquire(&cpus(1)), "three are free and set aside");
-    let refusal = capacity.try_acquire(&cpus(1)).expect_err("it is behind the heavy one");
+    assert!(!capacity.can_acquire(cpus(1)), "three are free and set aside");
+    let refusal = capacity.try_acquire(cpus(1)).expect_err("it is behind the heavy one");
     let text = "1 of \"cpu\" cannot be had now: this level has 3 free, \
                 and 4 is set aside for those before";
     assert_eq!(refusal.to_string(), text);
@@ -49,11 +49,11 @@ async fn one_that_waits_for_something_else_may_be_passed() {
     let both = cost([("cpu", 2), ("gpu", 1)]);
     let mut first = Box::pin(capacity.acquire(&both));
     assert!(poll_once(&mut first).is_pending());
-    let passing = capacity.try_acquire(&cpus(4)).expect("cpus have not refused the first");
+    let passing = capacity.try_acquire(cpus(4)).expect("cpus have not refused the first");
     drop(gpu);
     assert!(poll_once(&mut first).is_pending(), "now they have");
     drop(passing);
-    assert!(capacity.try_acquire(&cpus(3)).is_err(), "held up once, not twice");
+    assert!(capacity.try_acquire(cpus(3)).is_err(), "held up once, not twice");
     assert!(first.await.is_ok());
 }
 
@@ -79,7 +79,7 @@ async fn a_raised_limit_serves_those_who_wait() {
     let two = cpus(2);
     let mut waiting = Box::pin(a.acquire(&two));
     assert!(poll_once(&mut waiting).is_pending());
-    a.set_limits(&cpus(10));
+    a.set_limits(cpus(10));
     let _two = waiting.await.expect("it can be had");
     assert_eq!(cluster.available(), cpus(0));
 }
@@ -91,7 +91,7 @@ async fn what_a_reconciled_permit_frees_serves_those_who_wait() {
     let three = cpus(3);
     let mut waiting = Box::pin(capacity.acquire(&three));
     assert!(poll_once(&mut waiting).is_pending());
-    held.reconcile(&cpus(1)).expect("cpu is declared");
+    held.reconcile(cpus(1)).expect("cpu is declared");
     assert!(waiting.await.is_ok());
 }
 
@@ -102,10 +102,10 @@ async fn one_who_waits_outlives_a_limit_that_is_too_low_for_a_while() {
     let four = cpus(4);
     let mut waiting = Box::pin(capacity.acquire(&four));
     assert!(poll_once(&mut waiting).is_pending());
-    capacity.set_limits(&cpus(3));
+    capacity.set_limits(cpus(3));
     drop(held);
     assert!(poll_once(&mut waiting).is_pending());
-    capacity.set_limits(&cpus(4));
+    capacity.set_limits(cpus(4));
     assert!(waiting.await.is_ok());
 }
 

@@ -68,13 +68,13 @@ async fn dropping_the_stream_at_any_point_cancels_everything_and_gives_all_capac
 #[tokio::test]
 async fn what_was_set_aside_for_a_dropped_run_is_there_for_others() {
     let capacity = ResourceCapacity::new(cpus(4));
-    let held = capacity.try_acquire(&cpus(2)).expect("everything is free");
+    let held = capacity.try_acquire(cpus(2)).expect("everything is free");
     let source = source_of([takes("big", 1).cost(cpus(4))]);
     let mut run = Box::pin(run(&source, &capacity, OnError::Stop));
     assert!(poll_once(&mut run.next()).is_pending());
-    assert!(!capacity.can_acquire(&cpus(1)), "it is set aside for the big one");
+    assert!(!capacity.can_acquire(cpus(1)), "it is set aside for the big one");
     drop(run);
-    assert!(capacity.can_acquire(&cpus(2)));
+    assert!(capacity.can_acquire(cpus(2)));
     drop(held);
 }
 

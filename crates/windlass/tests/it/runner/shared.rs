@@ -87,7 +87,7 @@ async fn children_of_a_capacity_bound_their_own_runner_and_all_together() {
 #[tokio::test(start_paused = true)]
 async fn a_runner_is_told_when_others_give_back() {
     let capacity = ResourceCapacity::new(cpus(1));
-    let held = capacity.try_acquire(&cpus(1)).expect("everything is free");
+    let held = capacity.try_acquire(cpus(1)).expect("everything is free");
     let waits = tokio::spawn(ends("waits", 1, capacity.clone()));
     settle().await;
     assert_eq!(capacity.metrics().waiting, 1);
