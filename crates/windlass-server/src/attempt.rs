@@ -15,8 +15,8 @@ use rustix::process::Pid;
 use windlass_core::{Grant, Token};
 use windlass_workflow::{Shell, plain_words};
 
+use crate::command::CommandSpec;
 use crate::launch::{Launched, Launcher, Program};
-use crate::order::Order;
 
 /// The variable that tells every process of a run which run it is.
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
@@ -27,13 +27,13 @@ pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
 /// A process of a run that can be started at once.
 pub(crate) struct Ready {
-    pub(crate) order: Order,
+    pub(crate) order: CommandSpec,
     /// What to start without asking a shell, where that is known.
     program: Option<Program>,
 }
 
 impl Ready {
-    pub(crate) fn new(order: Order) -> Self {
+    pub(crate) fn new(order: CommandSpec) -> Self {
         Self { program: order.plain_program().or_else(|| order.shell()), order }
     }
 
@@ -68,7 +68,7 @@ fn find(program: &str) -> Option<PathBuf> {
     found.flatten()
 }
 
-impl Order {
+impl CommandSpec {
     /// The program of a command line with which a shell would do nothing but start it.
     fn plain_program(&self) -> Option<Program> {
         let words = self.plain_words()?;

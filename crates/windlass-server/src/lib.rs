@@ -39,6 +39,7 @@
 mod asking;
 mod attempt;
 mod clock;
+mod command;
 mod coordinator;
 mod ended;
 mod ender;
@@ -56,7 +57,6 @@ mod logs;
 mod look;
 mod mailbox;
 mod nesting;
-mod order;
 mod orphans;
 mod outputs;
 mod own_logs;

@@ -15,11 +15,11 @@ use windlass_workflow::{Guard, GuardAction};
 
 use super::News;
 use crate::clock::millis;
+use crate::command::{ConditionSpec, ResolveError};
 use crate::guard::{
     Check, CheckResult, NotYet, UsedUp, Verdict, Vigil, VigilStep, check_until_closed,
 };
 use crate::mailbox::Sender;
-use crate::order::{ConditionOrder, Unready};
 
 /// How many checks may run at a time; the others wait for their turn.
 const MOST_CHECKS: usize = 32;
@@ -69,7 +69,7 @@ pub(super) enum Told {
 }
 
 /// What the conditions of one step are checked with, in order.
-pub(super) type Orders = VecDeque<(Condition, Result<ConditionOrder, Unready>)>;
+pub(super) type Orders = VecDeque<(Condition, Result<ConditionSpec, ResolveError>)>;
 
 /// All steps that wait for conditions.
 pub(super) struct Conditions {
@@ -113,7 +113,7 @@ impl Conditions {
 
     /// The step waits from now on; there is at least one condition.
     pub(super) fn begin(&mut self, work: WorkId, side: Side, orders: Orders, now: Timestamp) {
-        let wakes = |order: &ConditionOrder| !order.wake_on.is_empty();
+        let wakes = |order: &ConditionSpec| !order.wake_on.is_empty();
         let heeding = orders.iter().any(|(_, order)| order.as_ref().is_ok_and(wakes));
         let wait = Wait {
             side,
@@ -258,7 +258,7 @@ impl Conditions {
         let round = self.rounds;
         let (tell, mark) = (self.tell.clone(), format!("{0} {0}-check-{round}", self.mark));
         let checking = thread::Builder::new().spawn(move || {
-            let ConditionOrder { script, env, dir, .. } = &order;
+            let ConditionSpec { script, env, dir, .. } = &order;
             let check = Check { script, env, dir, limit, mark: &mark };
             let result = check_until_closed(&check, &stopped);
             // Nobody listens any more if the run has ended meanwhile.

@@ -12,9 +12,9 @@ use super::ending::{GRACE, LINGER, cannot_end, joined};
 use super::starting::no_log;
 use super::telling::Notice;
 use super::{Coordinator, RunError};
+use crate::command::CommandSpec;
 use crate::ended::Ended;
 use crate::log_file::LogFile;
-use crate::order::Order;
 use crate::own_logs;
 use crate::processes::{Job, Leave, Prepared, Traces};
 use crate::tree;
@@ -23,7 +23,7 @@ use crate::tree;
 #[derive(Default)]
 pub(super) struct Hooks {
     /// Those that start after the next commit.
-    due: Vec<(&'static str, Order)>,
+    due: Vec<(&'static str, CommandSpec)>,
     /// Those that run, by their numbers.
     running: BTreeMap<u32, RunningHook>,
     /// How many there were.
@@ -76,7 +76,7 @@ impl Coordinator {
         due.try_for_each(|(name, order)| self.start_hook(name, order))
     }
 
-    fn start_hook(&mut self, name: &'static str, mut order: Order) -> Result<(), RunError> {
+    fn start_hook(&mut self, name: &'static str, mut order: CommandSpec) -> Result<(), RunError> {
         self.hooks.called += 1;
         let number = self.hooks.called;
         let (path, limit) = (self.logs.join(format!("{name}.log")), self.schedule.plan().log_limit);

@@ -12,7 +12,7 @@ use windlass_workflow::Plan;
 
 use super::{Expected, RunError};
 use crate::asking::other_users_leftover;
-use crate::order::{Orders, Unready};
+use crate::command::{CommandResolver, ResolveError};
 use crate::presence::Presence;
 use crate::schedule::Schedule;
 use crate::tree;
@@ -35,7 +35,7 @@ pub(super) struct Start {
     pub(super) grant: Grant,
     pub(super) names: Vec<(Name, Token)>,
     /// Why it cannot be started.
-    pub(super) broken: Option<Unready>,
+    pub(super) broken: Option<ResolveError>,
 }
 
 impl Leader {
@@ -140,13 +140,18 @@ impl Leader {
         &'a self,
         schedule: &'a Schedule,
         outputs: &'a dyn Fn(&str, &str) -> Option<String>,
-    ) -> Orders<'a> {
+    ) -> CommandResolver<'a> {
         let (run, dir, state) = (&self.run.id, &self.run.dir, &self.state);
-        Orders { plan: schedule.plan(), run, dir, state, outputs }
+        CommandResolver { plan: schedule.plan(), run, dir, state, outputs }
     }
 
     /// The host-wide names that an attempt needs.
-    fn needs(&self, schedule: &Schedule, logs: &Path, grant: Grant) -> Result<Vec<Need>, Unready> {
+    fn needs(
+        &self,
+        schedule: &Schedule,
+        logs: &Path,
+        grant: Grant,
+    ) -> Result<Vec<Need>, ResolveError> {
         let written = |step: &str, key: &str| schedule.output(logs, step, key);
         self.orders(schedule, &written).needs(grant)
     }

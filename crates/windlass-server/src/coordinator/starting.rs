@@ -11,9 +11,9 @@ use super::leader::{Start, terms};
 use super::pass::{PAUSED, Running};
 use super::{Coordinator, News, RunError};
 use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
+use crate::command::{CommandSpec, ResolveError};
 use crate::ended::{Ended, Exit};
 use crate::log_file::LogFile;
-use crate::order::{Order, Unready};
 use crate::outputs;
 use crate::own_logs;
 use crate::processes::{CANNOT_START, Job, Leave, NotStarted, Prepared, Traces};
@@ -104,7 +104,7 @@ impl Coordinator {
         Ok(Some(prepared))
     }
 
-    fn command_order(&self, grant: Grant, output: &Path) -> Result<Order, Unready> {
+    fn command_order(&self, grant: Grant, output: &Path) -> Result<CommandSpec, ResolveError> {
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
         let mut order = self.leader.orders(&self.schedule, &written).attempt(grant)?;
         order.env.extend(self.items.variables(grant.work, self.schedule.plan()));
@@ -119,7 +119,7 @@ impl Coordinator {
     fn prepare_process(
         &mut self,
         grant: Grant,
-        order: Result<Order, Unready>,
+        order: Result<CommandSpec, ResolveError>,
         tokens: &[Token],
         output: Option<PathBuf>,
         log: LogFile,
@@ -151,7 +151,14 @@ impl Coordinator {
     }
 
     /// Tells a process who it is.
-    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token], mark: &str, log: &Path) {
+    fn introduce(
+        &self,
+        order: &mut CommandSpec,
+        grant: Grant,
+        tokens: &[Token],
+        mark: &str,
+        log: &Path,
+    ) {
         let about = [
             (RUN_VARIABLE, self.leader.run.id.clone()),
             ("WINDLASS_STEP", self.schedule.step(grant.work).name.clone()),
@@ -181,7 +188,7 @@ pub(super) fn cannot_log(source: io::Error) -> RunError {
 }
 
 pub(super) fn why_not(NotStarted { prepared, error }: &NotStarted) -> Why {
-    let Order { program, dir, .. } = prepared.order();
+    let CommandSpec { program, dir, .. } = prepared.order();
     if let Err(error) = dir.read_dir() {
         return (CANNOT_START, format!("its directory {}: {error}", dir.display()));
     }

@@ -16,7 +16,7 @@ use crate::size::{self, TooLarge};
 
 /// How to start the processes of one run.
 #[derive(Clone, Copy)]
-pub(crate) struct Orders<'a> {
+pub(crate) struct CommandResolver<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) run: &'a str,
     pub(crate) dir: &'a Path,
@@ -28,7 +28,7 @@ pub(crate) struct Orders<'a> {
 
 /// A command with everything filled in.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct CommandSpec {
     pub(crate) program: String,
     pub(crate) arguments: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
@@ -37,7 +37,7 @@ pub(crate) struct Order {
 
 /// A condition with everything filled in.
 #[derive(Clone, Debug)]
-pub(crate) struct ConditionOrder {
+pub(crate) struct ConditionSpec {
     pub(crate) script: Script,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) dir: PathBuf,
@@ -47,7 +47,7 @@ pub(crate) struct ConditionOrder {
 
 /// Why something of a run cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Unready {
+pub(crate) enum ResolveError {
     /// It refers to what another step has not written.
     #[error("it needs {{{variable}}}, which no step has written")]
     Missing { variable: Variable },
@@ -62,31 +62,35 @@ pub(crate) enum Unready {
     TooLarge(#[from] TooLarge),
 }
 
-impl From<Unfilled> for Unready {
+impl From<Unfilled> for ResolveError {
     fn from(Unfilled { variable, .. }: Unfilled) -> Self {
         Self::Missing { variable }
     }
 }
 
-impl<'a> Orders<'a> {
+impl<'a> CommandResolver<'a> {
     /// How to start the command of an attempt.
-    pub(crate) fn attempt(self, grant: Grant) -> Result<Order, Unready> {
+    pub(crate) fn attempt(self, grant: Grant) -> Result<CommandSpec, ResolveError> {
         let values = self.values(grant);
         values.order(&self.step(grant.work).run)
     }
 
     /// How to start what follows the last attempt of a step, whatever happened.
-    pub(crate) fn finally(self, grant: Grant, command: &Command) -> Result<Order, Unready> {
+    pub(crate) fn finally(
+        self,
+        grant: Grant,
+        command: &Command,
+    ) -> Result<CommandSpec, ResolveError> {
         self.values(grant).order(command)
     }
 
     /// How to check whether a step is needed.
-    pub(crate) fn when(self, grant: Grant, script: &Script) -> Result<ConditionOrder, Unready> {
+    pub(crate) fn when(self, grant: Grant, script: &Script) -> Result<ConditionSpec, ResolveError> {
         self.values(grant).condition(script, &[])
     }
 
     /// How to check a guard of a step.
-    pub(crate) fn guard(self, grant: Grant, guard: usize) -> Result<ConditionOrder, Unready> {
+    pub(crate) fn guard(self, grant: Grant, guard: usize) -> Result<ConditionSpec, ResolveError> {
         let guard = &self.plan.guards[guard];
         let mut order = self.values(grant).condition(&guard.condition, &guard.wake_on)?;
         order.env.push(("WINDLASS_GUARD".to_owned(), guard.name.clone()));
@@ -94,7 +98,11 @@ impl<'a> Orders<'a> {
     }
 
     /// How to start a hook; `about` are the variables that tell it why.
-    pub(crate) fn hook(self, command: &Command, about: &[(&str, &str)]) -> Result<Order, Unready> {
+    pub(crate) fn hook(
+        self,
+        command: &Command,
+        about: &[(&str, &str)],
+    ) -> Result<CommandSpec, ResolveError> {
         let values = Values { orders: self, step: None, attempt: 0 };
         let mut order = values.order(command)?;
         order.env.push((RUN_VARIABLE.to_owned(), self.run.to_owned()));
@@ -107,7 +115,7 @@ impl<'a> Orders<'a> {
     }
 
     /// The locks and the slots of semaphores that an attempt needs.
-    pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, Unready> {
+    pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, ResolveError> {
         let locks = self.locks(grant)?.into_iter().map(Need::one);
         let slots = self.step(grant.work).semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
@@ -117,7 +125,7 @@ impl<'a> Orders<'a> {
     }
 
     /// Each lock once, also if two of them come out the same.
-    fn locks(self, grant: Grant) -> Result<Vec<Name>, Unready> {
+    fn locks(self, grant: Grant) -> Result<Vec<Name>, ResolveError> {
         let values = self.values(grant);
         let mut locks = Vec::new();
         for lock in self.step(grant.work).locks.iter().map(|lock| values.fill(lock)) {
@@ -141,7 +149,7 @@ impl<'a> Orders<'a> {
 
 /// What the variables of one attempt, or of a hook, stand for.
 struct Values<'a> {
-    orders: Orders<'a>,
+    orders: CommandResolver<'a>,
     /// None for a hook.
     step: Option<&'a Step>,
     attempt: u32,
@@ -162,7 +170,7 @@ impl Values<'_> {
         }
     }
 
-    fn fill(&self, template: &Template) -> Result<String, Unready> {
+    fn fill(&self, template: &Template) -> Result<String, ResolveError> {
         Ok(template.fill(|variable| self.value(variable))?)
     }
 
@@ -172,7 +180,7 @@ impl Values<'_> {
         &self,
         template: &Template,
         called: impl FnOnce() -> String,
-    ) -> Result<String, Unready> {
+    ) -> Result<String, ResolveError> {
         let text = self.fill(template)?;
         if !size::fits(&text) {
             for variable in template.variables() {
@@ -184,14 +192,14 @@ impl Values<'_> {
         Ok(text)
     }
 
-    fn dir(&self) -> Result<PathBuf, Unready> {
+    fn dir(&self) -> Result<PathBuf, ResolveError> {
         Ok(match self.step.and_then(|step| step.dir.as_ref()) {
             Some(own) => self.orders.dir.join(self.fill(own)?),
             None => self.orders.dir.to_owned(),
         })
     }
 
-    fn order(&self, command: &Command) -> Result<Order, Unready> {
+    fn order(&self, command: &Command) -> Result<CommandSpec, ResolveError> {
         let (program, arguments) = self.command(command)?;
         // An argument is given its values as they are; only shell text reads them elsewhere.
         let variables = match command {
@@ -199,20 +207,24 @@ impl Values<'_> {
             Command::List(_) => Vec::new(),
         };
         let env = self.environment(&variables)?;
-        Ok(Order { program, arguments, env, dir: self.dir()? })
+        Ok(CommandSpec { program, arguments, env, dir: self.dir()? })
     }
 
-    fn condition(&self, script: &Script, wake_on: &[Template]) -> Result<ConditionOrder, Unready> {
+    fn condition(
+        &self,
+        script: &Script,
+        wake_on: &[Template],
+    ) -> Result<ConditionSpec, ResolveError> {
         let variables: Vec<_> = script.text.variables().iter().collect();
         let patterns = wake_on.iter().map(|pattern| Ok(self.fill(pattern)?.parse()?));
-        let wake_on = patterns.collect::<Result<_, Unready>>()?;
+        let wake_on = patterns.collect::<Result<_, ResolveError>>()?;
         let mut env = self.environment(&variables)?;
         env.push((RUN_VARIABLE.to_owned(), self.orders.run.to_owned()));
         env.extend(self.step.map(|step| ("WINDLASS_STEP".to_owned(), step.name.clone())));
-        Ok(ConditionOrder { script: script.clone(), env, dir: self.dir()?, wake_on })
+        Ok(ConditionSpec { script: script.clone(), env, dir: self.dir()?, wake_on })
     }
 
-    fn command(&self, command: &Command) -> Result<(String, Vec<String>), Unready> {
+    fn command(&self, command: &Command) -> Result<(String, Vec<String>), ResolveError> {
         match command {
             Command::Script(script) => {
                 let mut arguments = script.shell.arguments.clone();
@@ -231,7 +243,7 @@ impl Values<'_> {
     }
 
     /// The variables of the step or the hook, those of the run, and the values of what a text refers to.
-    fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, Unready> {
+    fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, ResolveError> {
         let state = self.orders.state.to_str();
         let state = state.map(|state| (STATE_VARIABLE.to_owned(), state.to_owned()));
         let mut env: Vec<_> = state.into_iter().collect();
