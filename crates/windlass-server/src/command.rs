@@ -27,7 +27,7 @@ pub(crate) struct CommandResolver<'a> {
 }
 
 /// A command with everything filled in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CommandSpec {
     pub(crate) program: String,
     pub(crate) arguments: Vec<String>,
@@ -38,10 +38,8 @@ pub(crate) struct CommandSpec {
 /// A condition with everything filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct ConditionSpec {
-    pub(crate) script: Script,
-    pub(crate) env: Vec<(String, String)>,
-    pub(crate) dir: PathBuf,
-    /// The events that make it worth another look.
+    pub(crate) command: CommandSpec,
+    /// The events that make it worth another check.
     pub(crate) wake_on: Vec<EventPattern>,
 }
 
@@ -60,6 +58,9 @@ pub(crate) enum ResolveError {
     /// It is given a value that the system does not pass on.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// A name that it holds was lost before it could start.
+    #[error("{name} was lost before, {how}")]
+    Lost { name: Name, how: &'static str },
 }
 
 impl From<Unfilled> for ResolveError {
@@ -92,9 +93,9 @@ impl<'a> CommandResolver<'a> {
     /// How to check a guard of a step.
     pub(crate) fn guard(self, grant: Grant, guard: usize) -> Result<ConditionSpec, ResolveError> {
         let guard = &self.plan.guards[guard];
-        let mut order = self.values(grant).condition(&guard.condition, &guard.wake_on)?;
-        order.env.push(("WINDLASS_GUARD".to_owned(), guard.name.clone()));
-        Ok(order)
+        let mut spec = self.values(grant).condition(&guard.condition, &guard.wake_on)?;
+        spec.command.env.push(("WINDLASS_GUARD".to_owned(), guard.name.clone()));
+        Ok(spec)
     }
 
     /// How to start a hook; `about` are the variables that tell it why.
@@ -221,16 +222,18 @@ impl Values<'_> {
         let mut env = self.environment(&variables)?;
         env.push((RUN_VARIABLE.to_owned(), self.orders.run.to_owned()));
         env.extend(self.step.map(|step| ("WINDLASS_STEP".to_owned(), step.name.clone())));
-        Ok(ConditionSpec { script: script.clone(), env, dir: self.dir()?, wake_on })
+        let (program, arguments) = script_command(script);
+        Ok(ConditionSpec {
+            command: CommandSpec { program, arguments, env, dir: self.dir()? },
+            wake_on,
+        })
     }
 
     fn command(&self, command: &Command) -> Result<(String, Vec<String>), ResolveError> {
         match command {
             Command::Script(script) => {
-                let mut arguments = script.shell.arguments.clone();
                 size::check(script.text.text(), || "its shell text".to_owned())?;
-                arguments.push(script.text.text().to_owned());
-                Ok((script.shell.program.clone(), arguments))
+                Ok(script_command(script))
             }
             Command::List(list) => {
                 let words: Result<Vec<_>, _> =
@@ -263,4 +266,11 @@ impl Values<'_> {
         }
         Ok(env)
     }
+}
+
+/// Returns the program and the arguments that run a script.
+pub(crate) fn script_command(script: &Script) -> (String, Vec<String>) {
+    let mut arguments = script.shell.arguments.clone();
+    arguments.push(script.text.text().to_owned());
+    (script.shell.program.clone(), arguments)
 }

@@ -10,8 +10,8 @@ mod verdict;
 mod vigil;
 mod watch;
 
-pub(crate) use self::check::check_until_closed;
 pub use self::check::{Broken, Check, CheckResult, NotYet, check};
+pub(crate) use self::check::{CheckCommand, check_until_closed};
 pub use self::verdict::{Verdict, decide, verdict};
 pub use self::vigil::{UsedUp, Vigil, VigilStep};
 pub use self::watch::{GuardEnd, GuardError, GuardNews, Watch, watch};

@@ -177,5 +177,10 @@ impl Beat {
 /// Whether so much time has passed since the last good heartbeat that whatever runs must end now to
 /// have ended before somebody else can begin.
 pub(crate) fn is_late(good: Instant, timeout: Duration) -> bool {
-    good.elapsed() > timeout / 6 * 5
+    good.elapsed() > late_after(timeout)
+}
+
+/// Returns for how long after a good heartbeat the names of a holder are held for sure.
+pub(crate) fn late_after(timeout: Duration) -> Duration {
+    timeout / 6 * 5
 }

@@ -51,6 +51,10 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     pub(crate) fn new(plan: Plan) -> Self {
+        Self::with_clock(plan, Clock::start())
+    }
+
+    pub(crate) fn with_clock(plan: Plan, clock: Clock) -> Self {
         let mut capacity = CapacityTree::new(&plan.limits());
         for resource in &plan.resources {
             if let ResourceKind::Rate { rate, burst } = resource.kind {
@@ -67,7 +71,6 @@ impl Schedule {
         let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
         let client = capacity.add_client(level);
-        let clock = Clock::start();
         let mut config = EngineConfig::default();
         config.seed = clock.now().as_nanos();
         let places = plan.steps.iter().enumerate();
@@ -166,6 +169,10 @@ impl Schedule {
     pub(crate) fn works_in(&self, fits: impl Fn(Phase) -> bool) -> Vec<WorkId> {
         let fits = |work: &WorkId| self.engine.phase(*work).is_some_and(&fits);
         self.engine.works().filter(fits).collect()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -351,12 +358,12 @@ impl Schedule {
         self.apply(Input::Ring(work)).expect("it was refused before");
     }
 
-    /// The facts that nobody has taken so far.
+    /// The facts that are not committed.
     pub(crate) fn facts(&self) -> &[Fact] {
         &self.facts
     }
 
-    /// The facts since the last call.
+    /// Takes the facts that are not committed; the caller keeps them until they are.
     pub(crate) fn take_facts(&mut self) -> Vec<Fact> {
         std::mem::take(&mut self.facts)
     }

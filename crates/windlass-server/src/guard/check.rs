@@ -14,6 +14,7 @@ use windlass_store::Tree;
 use windlass_workflow::Script;
 
 use crate::attempt::pid;
+use crate::command::{CommandSpec, script_command};
 use crate::poll::poll;
 use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
@@ -112,12 +113,34 @@ impl fmt::Display for Broken {
     }
 }
 
+/// A command that checks a condition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckCommand<'a> {
+    pub(crate) command: &'a CommandSpec,
+    /// How long it may take.
+    pub(crate) limit: Duration,
+    /// The tags that its processes carry; no other process carries the last of them.
+    pub(crate) tags: &'a str,
+}
+
+impl Check<'_> {
+    fn command(&self) -> CommandSpec {
+        let (program, arguments) = script_command(self.script);
+        CommandSpec { program, arguments, env: self.env.to_vec(), dir: self.dir.to_owned() }
+    }
+
+    fn run(&self, stop: Option<&dyn AsFd>) -> io::Result<Option<CheckResult>> {
+        let command = &self.command();
+        check_until(&CheckCommand { command, limit: self.limit, tags: self.mark }, stop)
+    }
+}
+
 /// Runs a condition once, or until a signal comes.
 pub(crate) fn check_until_signal(
     check: &Check<'_>,
     signals: &SignalPipe,
 ) -> io::Result<Result<CheckResult, i32>> {
-    match check_until(check, Some(signals))? {
+    match check.run(Some(signals))? {
         Some(result) => Ok(Ok(result)),
         None => signals.next().map(Err),
     }
@@ -125,21 +148,24 @@ pub(crate) fn check_until_signal(
 
 /// Runs a condition once, or until the other end of `stop` is closed: then there is no result.
 pub(crate) fn check_until_closed(
-    check: &Check<'_>,
+    check: &CheckCommand<'_>,
     stop: &PipeReader,
 ) -> io::Result<Option<CheckResult>> {
     check_until(check, Some(stop))
 }
 
 /// Runs a condition once, or until `stop` can be read: then there is no result.
-fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<CheckResult>> {
+fn check_until(
+    check: &CheckCommand<'_>,
+    stop: Option<&dyn AsFd>,
+) -> io::Result<Option<CheckResult>> {
     let mut running = match Running::start(check)? {
         Ok(running) => running,
         Err(broken) => return Ok(Some(CheckResult::Broken(broken))),
     };
     let ended = running.until_end(check, stop);
     // Whatever the condition has left behind ends with it, also what holds on to its output.
-    let own = check.mark.rsplit(' ').next().unwrap_or_default();
+    let own = check.tags.rsplit(' ').next().unwrap_or_default();
     let tree = Tree { mark: tree::mark(own), group: tree::group_of(running.child.id()) };
     let killed = running.child.kill().and_then(|()| tree::end(&tree));
     let status = running.child.wait()?;
@@ -170,7 +196,7 @@ fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(check: &Check<'_>) -> io::Result<CheckResult> {
-    Ok(check_until(check, None)?.expect("nothing stops it"))
+    Ok(check.run(None)?.expect("nothing stops it"))
 }
 
 fn result(status: ExitStatus, said: String) -> CheckResult {
@@ -198,20 +224,20 @@ struct Running {
 }
 
 impl Running {
-    fn start(check: &Check<'_>) -> io::Result<Result<Self, Broken>> {
+    fn start(check: &CheckCommand<'_>) -> io::Result<Result<Self, Broken>> {
         let (output, writer) = io::pipe()?;
         ioctl_fionbio(&output, true)?;
-        let shell = &check.script.shell;
-        let mut command = Command::new(&shell.program);
-        command.args(&shell.arguments).arg(check.script.text.text()).current_dir(check.dir);
-        command.envs(check.env.iter().map(|(name, value)| (name, value)));
-        command.env(MARKS, marks_with(check.mark));
+        let CommandSpec { program, arguments, env, dir } = check.command;
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(dir);
+        command.envs(env.iter().map(|(name, value)| (name, value)));
+        command.env(MARKS, marks_with(check.tags));
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = match spawn(&mut command, GroupChoice::Own) {
             Ok(child) => child,
             Err(error) => {
                 let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-                let said = format!("{} in {}: {error}", shell.program, check.dir.display());
+                let said = format!("{program} in {}: {error}", dir.display());
                 return Ok(Err(Broken { code, said }));
             }
         };
@@ -220,7 +246,11 @@ impl Running {
         Ok(Ok(Self { child, ended, output, tail: Vec::new() }))
     }
 
-    fn until_end(&mut self, check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Ended> {
+    fn until_end(
+        &mut self,
+        check: &CheckCommand<'_>,
+        stop: Option<&dyn AsFd>,
+    ) -> io::Result<Ended> {
         let began = Instant::now();
         loop {
             let left = check.limit.saturating_sub(began.elapsed());

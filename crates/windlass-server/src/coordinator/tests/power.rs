@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use windlass_store::{Network, Sqlite};
 
-use super::super::keeping::Pace;
+use super::super::journal::Pace;
 use super::*;
 use crate::look::{RunView, StepState, StepView};
 
@@ -82,7 +82,7 @@ fn check(pace: Pace) {
         ..RunRecord::default()
     };
     let mut coordinator = Coordinator::submit(store, order).expect("it can be submitted");
-    coordinator.keeper.pace = pace;
+    coordinator.run.journal_mut().set_pace(pace);
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
     let mut only_slate = 0;
     for step in 0..STEPS {
@@ -95,10 +95,10 @@ fn check(pace: Pace) {
 
 #[test]
 fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_late() {
-    check(Pace { brisk: 0, stand: Duration::from_secs(600) });
+    check(Pace { streak: 0, hold: Duration::from_secs(600) });
 }
 
 #[test]
 fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_quick() {
-    check(Pace { brisk: 0, stand: Duration::from_millis(1) });
+    check(Pace { streak: 0, hold: Duration::from_millis(1) });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_store::{Act, Backend, Bell, BootClock, Durability, Opener};
+use windlass_store::{Act, Backend, Bell, BootClock, Durability, Opener, Topic};
 
 use super::*;
 
