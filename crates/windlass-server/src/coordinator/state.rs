@@ -211,15 +211,18 @@ impl RunState {
     /// not wait for a commit: that a run is interrupted is stored nowhere.
     pub(super) fn on_signal(&mut self, signal: i32) {
         let before = self.end.stop.replace(Stop::Signal(signal));
-        match before {
-            // The kernel sends it every second once the processor time is used up.
-            Some(Stop::Signal(_)) if signal == SIGXCPU => {}
-            Some(Stop::Signal(_)) => self.kill_all(),
-            _ => self.observer.notice(Notice::Stopping),
+        let again = matches!(before, Some(Stop::Signal(_)));
+        if !again {
+            self.observer.notice(Notice::Stopping);
         }
-        self.steps.works().into_iter().for_each(|work| self.stop_step(work));
+        // The kernel sends SIGXCPU every second once the processor time is used up, so only a signal
+        // that a user sends a second time kills.
+        let kill = again && signal != SIGXCPU;
+        for work in self.steps.works() {
+            self.stop_step(work, kill.then_some(StopMode::Kill));
+        }
+        self.stop_hooks(if kill { StopMode::Kill } else { StopMode::Ask { grace: GRACE } });
         self.forget_guards();
-        self.stop_hooks();
     }
 
     pub(super) fn on_events(&mut self, events: &[Event]) {
@@ -232,7 +235,7 @@ impl RunState {
             Some(Wish::CancelAll) => {
                 self.end.cancelled = true;
                 self.schedule.apply(Input::CancelAll).expect("everything can be cancelled");
-                self.stop_hooks();
+                self.stop_hooks(StopMode::Ask { grace: GRACE });
             }
             Some(Wish::Cancel(work)) => {
                 // The step may have ended meanwhile.
@@ -278,7 +281,7 @@ impl RunState {
         let changes = self.schedule.take_transitions();
         for change in &changes {
             match change.to {
-                Phase::Cancelling { .. } => self.stop_step(change.work),
+                Phase::Cancelling { .. } => self.stop_step(change.work, None),
                 Phase::Gated => self.begin_conditions(change.work),
                 _ if self.conditions.side(change.work) == Some(Side::Before) => {
                     self.conditions.forget(change.work);
@@ -301,24 +304,22 @@ impl RunState {
         self.steps.has_interrupted()
     }
 
-    /// Stops an attempt within its grace period. Its `finally` is only given that long.
-    fn stop_step(&mut self, work: WorkId) {
+    /// Stops an attempt as `mode` says, or else within its grace period. Its `finally` is only given
+    /// that long.
+    fn stop_step(&mut self, work: WorkId, mode: Option<StopMode>) {
         let grace = self.schedule.step(work).grace.unwrap_or(GRACE);
         let Some(attempt) = self.steps.get(work) else { return };
-        match (attempt.stage, attempt.order()) {
-            (Stage::Command, Some(id)) => self.effects.stops.push((id, StopMode::Ask { grace })),
-            (_, Some(id)) => self.effects.stops.push((id, StopMode::Finish { grace })),
-            (_, None) => {
+        let usual = match attempt.stage {
+            Stage::Command => StopMode::Ask { grace },
+            _ => StopMode::Finish { grace },
+        };
+        match attempt.order() {
+            Some(id) => self.effects.stops.push((id, mode.unwrap_or(usual))),
+            None => {
                 self.conditions.forget(work);
                 self.steps.interrupt(work);
             }
         }
-    }
-
-    fn kill_all(&mut self) {
-        let steps = self.steps.works().into_iter().filter_map(|work| self.steps.get(work)?.order());
-        let hooks = self.hooks.running().map(OrderId::Hook);
-        self.effects.stops.extend(steps.chain(hooks).map(|id| (id, StopMode::Kill)));
     }
 
     /// Has no step wait for its guards any more; it waits again when the run goes on.

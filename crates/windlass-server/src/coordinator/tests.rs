@@ -9,8 +9,10 @@ use windlass_store::{Answer, HolderId, Process, RunOutcome, StoreError, Transact
 use super::journal::Start;
 use super::*;
 
+mod doubles;
 mod order;
 mod power;
+mod run_loop;
 mod watched;
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {

@@ -7,7 +7,6 @@ use windlass_workflow::Command;
 use super::super::End;
 use super::super::attempts::{OrderId, StopMode};
 use super::super::observer::Notice;
-use super::orders::GRACE;
 use super::step_ends::joined;
 use super::{RunState, Stop};
 use crate::clock::millis;
@@ -80,9 +79,8 @@ impl RunState {
         }
     }
 
-    pub(super) fn stop_hooks(&mut self) {
-        let stops =
-            self.hooks.running().map(|hook| (OrderId::Hook(hook), StopMode::Ask { grace: GRACE }));
+    pub(super) fn stop_hooks(&mut self, mode: StopMode) {
+        let stops = self.hooks.running().map(|hook| (OrderId::Hook(hook), mode));
         self.effects.stops.extend(stops);
     }
 
