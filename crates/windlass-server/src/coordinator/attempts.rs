@@ -16,6 +16,7 @@ use crate::command::{CommandSpec, ResolveError};
 use crate::ended::Ended;
 use crate::guard::CheckResult;
 
+mod checks;
 mod local;
 mod room;
 mod timers;

@@ -1,14 +1,14 @@
 //! Executes the orders of a run in this process.
 
 use std::collections::BTreeMap;
-use std::io::{self, PipeWriter};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use windlass_core::Timestamp;
 
+use super::checks::{Check, Checks};
 use super::room::RoomQueue;
 use super::timers::{Due, Timers};
 use super::{
@@ -18,7 +18,6 @@ use crate::clock::Clock;
 use crate::command::CommandSpec;
 use crate::ended::{Ended, Exit};
 use crate::files;
-use crate::guard::{CheckCommand, check_until_closed};
 use crate::log_file::LogFile;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::outputs;
@@ -39,8 +38,7 @@ pub(in crate::coordinator) struct LocalAttempts {
     /// The orders whose processes run or wait for room.
     running: BTreeMap<Job, OrderId>,
     timers: Timers,
-    /// The checks that run, each stopped when its end of the pipe is closed.
-    checks: BTreeMap<u64, PipeWriter>,
+    checks: Checks,
     /// What the next wait returns besides what it waits for.
     reports: Vec<Report>,
     news: Mailbox<News>,
@@ -54,7 +52,7 @@ pub(in crate::coordinator) struct LocalAttempts {
 /// An order that can be started at once.
 enum Ready {
     Process(Box<ReadyProcess>),
-    Check { id: OrderId, command: CommandSpec, tag: String, limit: Duration },
+    Check(Check),
 }
 
 struct ReadyProcess {
@@ -89,7 +87,7 @@ impl LocalAttempts {
             room: RoomQueue::default(),
             running: BTreeMap::new(),
             timers: Timers::default(),
-            checks: BTreeMap::new(),
+            checks: Checks::default(),
             reports: Vec::new(),
             news,
             sender,
@@ -209,29 +207,11 @@ impl LocalAttempts {
         Some(Report::Ended { id, ended })
     }
 
-    /// Runs a check on a thread of its own.
-    fn start_check(&mut self, id: OrderId, command: CommandSpec, tag: &str, limit: Duration) {
-        let OrderId::Check { work, round } = id else { unreachable!("it is a check") };
-        let (sender, tags) = (self.sender.clone(), format!("{} {tag}", self.tag));
-        let started = io::pipe().and_then(|(stopped, stop)| {
-            thread::Builder::new().spawn(move || {
-                let check = CheckCommand { command: &command, limit, tags: &tags };
-                let end = match check_until_closed(&check, &stopped) {
-                    Ok(Some(result)) => CheckEnd::Result(result),
-                    Ok(None) => CheckEnd::Stopped,
-                    Err(error) => CheckEnd::Failed(error.to_string()),
-                };
-                // The run may have ended, and then there is no receiver.
-                let _ = sender.send(News::Report(Report::Checked { work, round, end }));
-            })?;
-            Ok(stop)
-        });
-        match started {
-            Ok(stop) => drop(self.checks.insert(round, stop)),
-            Err(error) => {
-                let end = CheckEnd::Failed(error.to_string());
-                self.reports.push(Report::Checked { work, round, end });
-            }
+    fn start_check(&mut self, check: Check) {
+        let (work, round) = (check.work, check.round);
+        if let Err(error) = self.checks.start(check, self.sender.clone()) {
+            let end = CheckEnd::Failed(error.to_string());
+            self.reports.push(Report::Checked { work, round, end });
         }
     }
 
@@ -267,11 +247,13 @@ impl Attempts for LocalAttempts {
                 return self.never_began(id, log, CANNOT_START, &unresolved.to_string());
             }
         };
-        let (Some(job), Some(log)) = (job(id), log) else {
+        let tags = format!("{} {tag}", self.tag);
+        if let OrderId::Check { work, round } = id {
             let limit = limits.time.unwrap_or(Duration::MAX);
-            return self.prepared.push(Ready::Check { id, command, tag, limit });
-        };
-        introduce(&mut command, &log.path, &format!("{} {tag}", self.tag));
+            return self.prepared.push(Ready::Check(Check { work, round, command, tags, limit }));
+        }
+        let (Some(job), Some(log)) = (job(id), log) else { unreachable!("only a check has none") };
+        introduce(&mut command, &log.path, &tags);
         let leave = Leave { linger: limits.linger, grace: limits.grace };
         let traces = Traces { mark: tag, output, leave };
         let prepared = Prepared::new(job, command, traces, log_file(id, log));
@@ -283,9 +265,7 @@ impl Attempts for LocalAttempts {
         for ready in std::mem::take(&mut self.prepared) {
             match ready {
                 Ready::Process(ready) => self.start_process(ready)?,
-                Ready::Check { id, command, tag, limit } => {
-                    self.start_check(id, command, &tag, limit);
-                }
+                Ready::Check(check) => self.start_check(check),
             }
         }
         Ok(())
@@ -293,8 +273,7 @@ impl Attempts for LocalAttempts {
 
     fn stop(&mut self, id: OrderId, mode: StopMode) -> Result<(), RunError> {
         if let OrderId::Check { round, .. } = id {
-            // Closing the pipe stops the check.
-            self.checks.remove(&round);
+            self.checks.stop(round);
             return Ok(());
         }
         let Some(job) = job(id).filter(|job| self.running.get(job) == Some(&id)) else {
@@ -332,7 +311,7 @@ impl Attempts for LocalAttempts {
         }
         for one in &news {
             if let News::Report(Report::Checked { round, .. }) = one {
-                self.checks.remove(round);
+                self.checks.note_end(*round);
             }
         }
         if rang {
@@ -349,6 +328,7 @@ impl Attempts for LocalAttempts {
     }
 
     fn finish(&mut self) -> Result<(), RunError> {
+        self.checks.finish();
         self.processes.finish().map_err(cannot_end)
     }
 }
