@@ -48,6 +48,7 @@ mod events;
 pub mod fault;
 mod files;
 mod guard;
+mod heartbeat;
 mod hold;
 mod launch;
 mod log_file;
@@ -64,7 +65,6 @@ mod poll;
 mod presence;
 mod primitive;
 mod processes;
-mod pulse;
 mod schedule;
 mod signals;
 mod size;
@@ -77,9 +77,10 @@ pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Updat
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
-    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, UsedUp, Verdict, Vigil,
-    VigilStep, Watch, check, decide, verdict, watch,
+    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, GuardPoll, NotYet, PollStep,
+    UsedUp, Verdict, Watch, check, decide, verdict, watch,
 };
+pub use heartbeat::Lost;
 pub use hold::{Hold, HoldError, hold};
 pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};
@@ -91,7 +92,6 @@ pub use look::{
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
-pub use pulse::Lost;
 pub use signals::is_heeded;
 pub use size::fits;
 pub use users::user_name;

@@ -35,10 +35,10 @@ pub(crate) struct Schedule {
     facts: Vec<Fact>,
     transitions: Vec<Transition>,
     /// The works that a host-wide name has refused.
-    ticketed: BTreeSet<WorkId>,
+    refused_works: BTreeSet<WorkId>,
     /// The works that have a place in line for host-wide names: also those that look again and
     /// find no room inside the run.
-    in_line: BTreeSet<WorkId>,
+    queued: BTreeSet<WorkId>,
     /// When the latest attempts that were replayed began.
     starts: BTreeMap<WorkId, Timestamp>,
     /// Something was tried again after the end.
@@ -83,8 +83,8 @@ impl Schedule {
             clock,
             facts: Vec::new(),
             transitions: Vec::new(),
-            ticketed: BTreeSet::new(),
-            in_line: BTreeSet::new(),
+            refused_works: BTreeSet::new(),
+            queued: BTreeSet::new(),
             starts: BTreeMap::new(),
             reopened: false,
             done: None,
@@ -320,41 +320,41 @@ impl Schedule {
     /// The granted work cannot begin: a host-wide name refused it.
     pub(crate) fn refuse(&mut self, grant: Grant) -> Result<(), Rejected> {
         self.apply(Input::Refuse(grant))?;
-        self.ticketed.insert(grant.work);
-        self.in_line.insert(grant.work);
+        self.refused_works.insert(grant.work);
+        self.queued.insert(grant.work);
         Ok(())
     }
 
     /// The granted work begins: whatever it stood in line for, it has.
     pub(crate) fn begin(&mut self, grant: Grant) -> Result<(), Rejected> {
         self.apply(Input::Begin(grant))?;
-        self.in_line.remove(&grant.work);
+        self.queued.remove(&grant.work);
         Ok(())
     }
 
     /// Whether a work waits for a host-wide name that has refused it.
     pub(crate) fn waits_outside(&self) -> bool {
-        !self.ticketed.is_empty()
+        !self.refused_works.is_empty()
     }
 
     /// Gives up the places in line of the works in a phase that `fits`; the attempts that had them.
-    pub(crate) fn leave_lines(&mut self, fits: impl Fn(Phase) -> bool) -> Vec<Grant> {
+    pub(crate) fn leave_queues(&mut self, fits: impl Fn(Phase) -> bool) -> Vec<Grant> {
         let engine = &self.engine;
         let leaves = |work: &WorkId| fits(engine.phase(*work).expect("it is one of its works"));
-        let leave = self.in_line.extract_if(.., leaves);
+        let leave = self.queued.extract_if(.., leaves);
         leave.map(|work| next_attempt(engine, work)).collect()
     }
 
     /// The attempts that a host-wide name has refused, unless their works have ended meanwhile.
     pub(crate) fn refused(&mut self) -> Vec<Grant> {
         let engine = &self.engine;
-        self.ticketed.retain(|work| engine.phase(*work) == Some(Phase::Ticketed));
-        self.ticketed.iter().map(|work| next_attempt(engine, *work)).collect()
+        self.refused_works.retain(|work| engine.phase(*work) == Some(Phase::Ticketed));
+        self.refused_works.iter().map(|work| next_attempt(engine, *work)).collect()
     }
 
     /// Has a work that was refused look again.
-    pub(crate) fn ring(&mut self, work: WorkId) {
-        self.ticketed.remove(&work);
+    pub(crate) fn wake(&mut self, work: WorkId) {
+        self.refused_works.remove(&work);
         self.apply(Input::Ring(work)).expect("it was refused before");
     }
 

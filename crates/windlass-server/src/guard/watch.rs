@@ -10,8 +10,8 @@ use windlass_store::{Bell, Store, StoreError, Topic};
 use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
 
 use super::check::{Broken, Check, CheckResult, NotYet, check_until_signal};
+use super::guard_poll::{GuardPoll, PollStep, UsedUp};
 use super::verdict::{Verdict, verdict};
-use super::vigil::{UsedUp, Vigil, VigilStep};
 use crate::events::{EventReader, rest};
 use crate::signals::SignalPipe;
 
@@ -102,8 +102,8 @@ pub fn watch(
     let events = EventReader::new(store.another()?, after, patterns.collect::<Result<_, _>>()?);
     let mark = format!("check-{}", bells[0].name());
     let began = Instant::now();
-    let vigil = Vigil::new(order.guard, Timestamp::ZERO);
-    Watching { store, order, events, signals, bells, mark, began, vigil, last: None, told }.run()
+    let poll = GuardPoll::new(order.guard, Timestamp::ZERO);
+    Watching { store, order, events, signals, bells, mark, began, poll, last: None, told }.run()
 }
 
 struct Watching<'a, T> {
@@ -114,7 +114,7 @@ struct Watching<'a, T> {
     bells: [Bell; 2],
     mark: String,
     began: Instant,
-    vigil: Vigil,
+    poll: GuardPoll,
     last: Option<NotYet>,
     told: T,
 }
@@ -129,13 +129,13 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
                 None => {}
             }
             if self.has_event()? {
-                self.vigil.wake(self.now());
+                self.poll.wake(self.now());
             }
-            let step = self.vigil.step(self.now());
+            let step = self.poll.step(self.now());
             let ended = match step {
-                VigilStep::Check { limit } => self.check(limit)?,
-                VigilStep::TimedOut(action) => self.time_out(action)?,
-                VigilStep::Wait { until } => self.wait(until)?,
+                PollStep::Check { limit } => self.check(limit)?,
+                PollStep::TimedOut(action) => self.time_out(action)?,
+                PollStep::Wait { until } => self.wait(until)?,
             };
             if let Some(end) = ended {
                 return Ok(end);
@@ -172,7 +172,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
             Ok(CheckResult::Passed) => Ok(Some(GuardEnd::Passed)),
             Ok(CheckResult::Broken(broken)) => Ok(Some(GuardEnd::Broken(broken))),
             Ok(CheckResult::NotYet(why)) => {
-                self.vigil.not_yet(self.now());
+                self.poll.not_yet(self.now());
                 (self.told)(GuardNews::NotYet(&why));
                 self.last = Some(why);
                 Ok(None)
@@ -181,7 +181,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     }
 
     fn time_out(&mut self, action: GuardAction) -> Result<Option<GuardEnd>, GuardError> {
-        let used_up = self.vigil.used_up(self.now());
+        let used_up = self.poll.used_up(self.now());
         match action {
             GuardAction::Fail => return Ok(Some(GuardEnd::TimedOut(used_up))),
             GuardAction::Block => (self.told)(GuardNews::Blocked(used_up)),

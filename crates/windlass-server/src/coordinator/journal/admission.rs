@@ -77,14 +77,14 @@ impl NameClaims<'_> {
         for grant in schedule.refused() {
             match self.needs(schedule, grant) {
                 Ok(needs) => queues.entry(needs).or_default().push(grant),
-                Err(_) => schedule.ring(grant.work),
+                Err(_) => schedule.wake(grant.work),
             }
         }
         for (needs, grants) in queues {
             for grant in self.in_queue(&needs[0].name, grants)? {
                 let look = |claim: &Claim<'_>| self.transaction.refusal(claim);
                 match self.with_claim(schedule, grant, &needs, look)? {
-                    None => schedule.ring(grant.work),
+                    None => schedule.wake(grant.work),
                     Some(refused) => {
                         self.leftovers.extend(refused.leftovers);
                         break;

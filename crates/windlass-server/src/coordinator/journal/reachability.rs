@@ -13,7 +13,7 @@ use windlass_workflow::Plan;
 use super::super::{RunError, heeds_events, needs_names};
 use super::admission::terms;
 use super::wakeups::Wakeups;
-use crate::pulse::Pulse;
+use crate::heartbeat::Heartbeat;
 
 /// How long a run lasts before other processes can reach it. What they left for it before is found then.
 const BRIEF: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ pub(super) struct Reachability {
     topics: Vec<Topic>,
     terms: LeaseTerms,
     wakeups: Wakeups,
-    heartbeat: Option<Pulse>,
+    heartbeat: Option<Heartbeat>,
     began: Instant,
     /// When to try again, if there was no room.
     retry_at: Option<Instant>,
@@ -92,7 +92,7 @@ impl Reachability {
         if self.wakeups.is_empty() {
             self.wakeups = Wakeups::register(store, &self.topics)?;
         }
-        let heartbeat = Pulse::of_process(store.opener(), self.process.clone(), self.terms);
+        let heartbeat = Heartbeat::of_process(store.opener(), self.process.clone(), self.terms);
         let what = "heartbeats cannot be sent";
         let heartbeat = heartbeat.map_err(|source| RunError::Io { what, source })?;
         let watched = self.wakeups.iter().try_for_each(|bell| watch(bell.as_fd()));

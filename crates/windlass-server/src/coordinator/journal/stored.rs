@@ -94,7 +94,7 @@ impl StoreJournal {
         end: Option<RunEnd>,
     ) -> Result<(), StoreError> {
         let Self { store, leader, identity, .. } = self;
-        let left = schedule.leave_lines(|_| true);
+        let left = schedule.leave_queues(|_| true);
         store.transact(|transaction| {
             for grant in &left {
                 transaction.leave_line(&identity.holder(*grant))?;
@@ -130,7 +130,7 @@ impl StoreJournal {
         admission: Admission,
     ) -> Result<Committed, RunError> {
         self.failed = true;
-        let over = schedule.leave_lines(|phase: Phase| phase.state().is_terminal());
+        let over = schedule.leave_queues(|phase: Phase| phase.state().is_terminal());
         let Self { store, leader, identity, shares_names, write_ahead, cleared, .. } = self;
         let wakeup = self.reachability.wakeups().turn();
         let (committed, leftovers) = store.transact_with(Durability::Process, |transaction| {

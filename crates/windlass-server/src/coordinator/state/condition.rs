@@ -1,7 +1,7 @@
 //! What steps wait for besides the steps before them: conditions, checked one after the other.
 //!
 //! Before a step those are its `when` and its guards, behind it what it has to ensure. When to check
-//! again is decided by a [`Vigil`] for each step. Checks themselves are ordered from [`Attempts`], so
+//! again is decided by a [`GuardPoll`] for each step. Checks themselves are ordered from [`Attempts`], so
 //! this object runs nothing and knows no clock: many steps can wait, and cost something only when an
 //! event, a user's decision or the time comes.
 //!
@@ -17,7 +17,7 @@ use windlass_workflow::{Guard, GuardAction};
 use super::super::attempts::CheckEnd;
 use crate::clock::millis;
 use crate::command::{CommandSpec, ConditionSpec, ResolveError};
-use crate::guard::{CheckResult, NotYet, UsedUp, Verdict, Vigil, VigilStep};
+use crate::guard::{CheckResult, GuardPoll, NotYet, PollStep, UsedUp, Verdict};
 
 mod wait;
 
@@ -206,18 +206,18 @@ impl Conditions {
             return self.conclude(work, Conclusion::Failed(why));
         }
         let step = match condition {
-            Condition::When => VigilStep::Check { limit: WHEN_LIMIT },
+            Condition::When => PollStep::Check { limit: WHEN_LIMIT },
             Condition::Guard(place) => {
-                wait.vigil.get_or_insert_with(|| Vigil::new(&self.guards[*place], now)).step(now)
+                wait.poll.get_or_insert_with(|| GuardPoll::new(&self.guards[*place], now)).step(now)
             }
         };
         match step {
-            VigilStep::Check { limit } => self.check(work, limit),
-            VigilStep::Wait { until } => {
+            PollStep::Check { limit } => self.check(work, limit),
+            PollStep::Wait { until } => {
                 self.schedule(work, until);
                 None
             }
-            VigilStep::TimedOut(action) => self.time_out(work, action, now),
+            PollStep::TimedOut(action) => self.time_out(work, action, now),
         }
     }
 
@@ -229,7 +229,7 @@ impl Conditions {
         now: Timestamp,
     ) -> Option<ConditionNews> {
         let wait = self.waits.get_mut(&work)?;
-        let used_up = wait.vigil.as_ref()?.used_up(now);
+        let used_up = wait.poll.as_ref()?.used_up(now);
         if action == GuardAction::Fail {
             let why = wait.in_words(&self.guards, &used_up.to_string());
             return self.conclude(work, Conclusion::Failed(why));
@@ -329,8 +329,8 @@ impl Conditions {
             let Some(wait) = self.waits.get_mut(&work) else { continue };
             if wait.check.is_some() {
                 wait.woken = true;
-            } else if let Some(vigil) = &mut wait.vigil {
-                vigil.wake(now);
+            } else if let Some(poll) = &mut wait.poll {
+                poll.wake(now);
                 self.schedule(work, Some(now));
             }
         }
@@ -344,7 +344,7 @@ impl Conditions {
             return self.conclude(work, Conclusion::Passed);
         }
         self.stops.extend(wait.check.take().map(|round| (work, round)));
-        (wait.vigil, wait.said, wait.checks) = (None, None, 0);
+        (wait.poll, wait.said, wait.checks) = (None, None, 0);
         (wait.since, wait.escalated, wait.woken) = (now, false, false);
         self.schedule(work, Some(now));
         None

@@ -14,8 +14,8 @@ use super::step_attempt::{Stage, StepAttempt};
 use super::{PAUSED, RunState, Stop};
 use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::command::{CommandSpec, ResolveError};
+use crate::heartbeat::late_after;
 use crate::outputs;
-use crate::pulse::late_after;
 
 /// How long the processes of a step that does not say so may take to end once they were asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use windlass_workflow::Guard;
 
 use super::{Condition, Side, Specs};
 use crate::command::ConditionSpec;
-use crate::guard::{NotYet, Vigil};
+use crate::guard::{GuardPoll, NotYet};
 
 /// A step that waits for conditions.
 pub(super) struct Wait {
@@ -14,7 +14,7 @@ pub(super) struct Wait {
     pub(super) specs: Specs,
     /// One of them may be woken by an event.
     pub(super) heeding: bool,
-    pub(super) vigil: Option<Vigil>,
+    pub(super) poll: Option<GuardPoll>,
     /// The check that runs.
     pub(super) check: Option<u64>,
     /// An event came while a check ran.
@@ -35,7 +35,7 @@ impl Wait {
             side,
             specs,
             heeding,
-            vigil: None,
+            poll: None,
             check: None,
             woken: false,
             due: None,
@@ -48,10 +48,10 @@ impl Wait {
 
     pub(super) fn not_yet(&mut self, why: &NotYet, now: Timestamp) {
         self.said = Some(why.to_string());
-        let Some(vigil) = &mut self.vigil else { return };
-        vigil.not_yet(now);
+        let Some(poll) = &mut self.poll else { return };
+        poll.not_yet(now);
         if std::mem::take(&mut self.woken) {
-            vigil.wake(now);
+            poll.wake(now);
         }
     }
 

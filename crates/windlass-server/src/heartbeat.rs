@@ -33,7 +33,7 @@ pub enum Lost {
 }
 
 /// What to keep alive.
-pub(crate) struct Beat {
+pub(crate) struct HeldNames {
     pub(crate) holder: HolderId,
     pub(crate) names: Vec<(Name, Token)>,
     pub(crate) terms: LeaseTerms,
@@ -44,16 +44,16 @@ pub(crate) struct Beat {
 }
 
 /// Beats until it is dropped.
-pub(crate) struct Pulse {
+pub(crate) struct Heartbeat {
     stop: Option<Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Beats for one holder; `lost` is told at most once, and then no more is sent.
     pub(crate) fn start(
         store: StoreOpener,
-        beat: Beat,
+        beat: HeldNames,
         lost: impl FnOnce(Lost) + Send + 'static,
     ) -> io::Result<Self> {
         Self::run(move |stop| {
@@ -89,13 +89,13 @@ impl Pulse {
 
     fn run(act: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let named = thread::Builder::new().name("pulse".to_owned());
+        let named = thread::Builder::new().name("heartbeat".to_owned());
         let thread = named.spawn(move || act(&stopped))?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-impl Drop for Pulse {
+impl Drop for Heartbeat {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -105,7 +105,7 @@ impl Drop for Pulse {
     }
 }
 
-impl Beat {
+impl HeldNames {
     /// When the first heartbeat is due.
     pub(crate) fn first(&self) -> Duration {
         FIRST.min(self.terms.heartbeat_timeout / 3)
