@@ -1,4 +1,4 @@
-//! What the processes of a run are started with: commands and environments, filled in.
+//! Resolves what the processes of a run are started with: commands and environments.
 //!
 //! Values reach shell text only through the environment, so none of them can become a command.
 
@@ -14,19 +14,19 @@ use windlass_workflow::{
 use crate::attempt::{RUN_VARIABLE, STATE_VARIABLE};
 use crate::size::{self, TooLarge};
 
-/// How to start the processes of one run.
+/// Resolves the commands of one run.
 #[derive(Clone, Copy)]
 pub(crate) struct CommandResolver<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) run: &'a str,
     pub(crate) dir: &'a Path,
-    /// Where the store is.
+    /// The store's directory.
     pub(crate) state: &'a Path,
-    /// Tells what steps before have written.
+    /// Returns what an earlier step has written for a key.
     pub(crate) outputs: &'a dyn Fn(&str, &str) -> Option<String>,
 }
 
-/// A command with everything filled in.
+/// A command with every value filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandSpec {
     pub(crate) program: String,
@@ -35,7 +35,7 @@ pub(crate) struct CommandSpec {
     pub(crate) dir: PathBuf,
 }
 
-/// A condition with everything filled in.
+/// A condition with every value filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct ConditionSpec {
     pub(crate) command: CommandSpec,
@@ -43,16 +43,16 @@ pub(crate) struct ConditionSpec {
     pub(crate) wake_on: Vec<EventPattern>,
 }
 
-/// Why something of a run cannot be started.
+/// Why a command cannot be resolved, or must not be started.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ResolveError {
-    /// It refers to what another step has not written.
+    /// It refers to an output that no step has written.
     #[error("it needs {{{variable}}}, which no step has written")]
     Missing { variable: Variable },
-    /// Its values do not make the name of a lock.
+    /// Its values make no valid lock name.
     #[error("its lock cannot be called so: {0}")]
     Lock(#[from] NameError),
-    /// Its values do not make a pattern of events.
+    /// Its values make no valid event pattern.
     #[error("wake_on: {0}")]
     Pattern(#[from] EventPatternError),
     /// It is given a value that the system does not pass on.
@@ -70,13 +70,13 @@ impl From<Unfilled> for ResolveError {
 }
 
 impl<'a> CommandResolver<'a> {
-    /// How to start the command of an attempt.
+    /// Resolves the command of an attempt.
     pub(crate) fn attempt(self, grant: Grant) -> Result<CommandSpec, ResolveError> {
         let values = self.values(grant);
         values.order(&self.step(grant.work).run)
     }
 
-    /// How to start what follows the last attempt of a step, whatever happened.
+    /// Resolves the `finally` of a step.
     pub(crate) fn finally(
         self,
         grant: Grant,
@@ -85,12 +85,12 @@ impl<'a> CommandResolver<'a> {
         self.values(grant).order(command)
     }
 
-    /// How to check whether a step is needed.
+    /// Resolves the `when` of a step.
     pub(crate) fn when(self, grant: Grant, script: &Script) -> Result<ConditionSpec, ResolveError> {
         self.values(grant).condition(script, &[])
     }
 
-    /// How to check a guard of a step.
+    /// Resolves a guard of a step.
     pub(crate) fn guard(self, grant: Grant, guard: usize) -> Result<ConditionSpec, ResolveError> {
         let guard = &self.plan.guards[guard];
         let mut spec = self.values(grant).condition(&guard.condition, &guard.wake_on)?;
@@ -98,7 +98,7 @@ impl<'a> CommandResolver<'a> {
         Ok(spec)
     }
 
-    /// How to start a hook; `about` are the variables that tell it why.
+    /// Resolves a hook; `about` are the variables that say why it is called.
     pub(crate) fn hook(
         self,
         command: &Command,
@@ -115,7 +115,7 @@ impl<'a> CommandResolver<'a> {
         Ok(order)
     }
 
-    /// The locks and the slots of semaphores that an attempt needs.
+    /// Returns the locks and the slots of semaphores that an attempt needs.
     pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, ResolveError> {
         let locks = self.locks(grant)?.into_iter().map(Need::one);
         let slots = self.step(grant.work).semaphores.iter().map(|slots| {
@@ -125,7 +125,7 @@ impl<'a> CommandResolver<'a> {
         Ok(locks.chain(slots).collect())
     }
 
-    /// Each lock once, also if two of them come out the same.
+    /// Returns each lock once, also if two of them resolve to the same name.
     fn locks(self, grant: Grant) -> Result<Vec<Name>, ResolveError> {
         let values = self.values(grant);
         let mut locks = Vec::new();
@@ -148,7 +148,7 @@ impl<'a> CommandResolver<'a> {
     }
 }
 
-/// What the variables of one attempt, or of a hook, stand for.
+/// The values of variables for one attempt, or for a hook.
 struct Values<'a> {
     orders: CommandResolver<'a>,
     /// None for a hook.
@@ -175,8 +175,8 @@ impl Values<'_> {
         Ok(template.fill(|variable| self.value(variable))?)
     }
 
-    /// The text of a template that the system can pass on. Otherwise the error names the value in it that is
-    /// too large, or what `called` says if none is by itself.
+    /// Fills in a template whose text the system has to pass on. If it is too large, the error names the
+    /// value that is, or what `called` says if none is by itself.
     fn checked(
         &self,
         template: &Template,
@@ -202,7 +202,7 @@ impl Values<'_> {
 
     fn order(&self, command: &Command) -> Result<CommandSpec, ResolveError> {
         let (program, arguments) = self.command(command)?;
-        // An argument is given its values as they are; only shell text reads them elsewhere.
+        // Arguments contain their values; only shell text reads them from the environment.
         let variables = match command {
             Command::Script(script) => script.text.variables().iter().collect(),
             Command::List(_) => Vec::new(),
@@ -245,7 +245,8 @@ impl Values<'_> {
         }
     }
 
-    /// The variables of the step or the hook, those of the run, and the values of what a text refers to.
+    /// Returns the variables of the step or the hook, those of the run, and the values to which a text
+    /// refers.
     fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, ResolveError> {
         let state = self.orders.state.to_str();
         let state = state.map(|state| (STATE_VARIABLE.to_owned(), state.to_owned()));

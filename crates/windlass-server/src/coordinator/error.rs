@@ -1,4 +1,4 @@
-//! Why a run cannot go on, or is not what somebody took it for.
+//! Why a run cannot go on, or does not fit what the caller asked for.
 
 use std::io;
 
@@ -20,10 +20,10 @@ pub enum RunError {
     /// The stored workflow cannot be read by this version.
     #[error("the stored workflow cannot be read:\n{0}")]
     Mistakes(#[from] Mistakes),
-    /// A value that was given makes no sense, or one is missing.
+    /// A parameter has an invalid value, or none.
     #[error(transparent)]
     Params(#[from] ParamErrors),
-    /// A step was asked for that there is not.
+    /// The caller asked for a step that does not exist.
     #[error(transparent)]
     NoSuchStep(#[from] NoSuchStep),
     /// The system refused something that a run needs.
@@ -92,7 +92,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether as many files are open, or as many processes and threads run, as may be.
+    /// Returns whether as many files are open, or as many processes and threads run, as the system allows.
     pub(super) fn is_no_room(&self) -> bool {
         match self {
             RunError::Io { source, .. } | RunError::Store(StoreError::Io { source, .. }) => {

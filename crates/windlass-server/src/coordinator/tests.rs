@@ -23,13 +23,13 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Whether a process runs; one that only waits to be reaped has no command line any more.
+/// Returns whether a process runs; one that only waits to be reaped has no command line any more.
 fn runs(pid: &str) -> bool {
     let line = fs::read(format!("/proc/{}/cmdline", pid.trim()));
     line.is_ok_and(|line| !line.is_empty())
 }
 
-/// Takes the run away from whoever leads it in this process.
+/// Takes the lead of the run away from this process.
 fn depose(store: &mut Store, run: &str) {
     let process = Process::current().expect("this is Linux");
     let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
@@ -80,7 +80,7 @@ fn a_request_is_heard_however_early_it_comes() {
     let run = coordinator.run_id().to_owned();
     let mut store = open();
     let leading = thread::spawn(move || coordinator.lead(|_| {}));
-    // The step runs, and the bells of the run may not hang yet.
+    // The step runs, and the run may not have registered its wake-ups yet.
     let begun = dir.path().join("begun");
     while !begun.exists() {
         thread::yield_now();
@@ -90,7 +90,7 @@ fn a_request_is_heard_however_early_it_comes() {
     assert_eq!(end, End::Cancelled);
 }
 
-/// A run of `text` that was submitted to the store in `state`, and whoever leads it.
+/// Submits a run of `text` to the store in `state`, and returns its coordinator and its id.
 fn submitted(dir: &Path, text: &str) -> (Coordinator, String) {
     let order = RunRecord {
         file: "flow.toml".to_owned(),
@@ -105,7 +105,7 @@ fn submitted(dir: &Path, text: &str) -> (Coordinator, String) {
 }
 
 #[test]
-fn a_run_that_ends_while_somebody_asks_to_go_on_with_it_is_not_led_again() {
+fn a_run_that_ends_while_a_user_resumes_it_is_not_led_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let (coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
     let mut store = Store::open(&dir.path().join("state")).expect("a store");
@@ -123,7 +123,7 @@ fn a_run_that_ends_while_somebody_asks_to_go_on_with_it_is_not_led_again() {
     let pruned = RunRecord { id: "0".to_owned(), ..record };
     let gone = go_on(&pruned, Expected::Open).expect_err("there is no such run");
     assert!(matches!(gone, StoreError::UnknownRun { .. }), "{gone}");
-    assert!(store.overview().expect("the store works").is_empty(), "nobody leads anything");
+    assert!(store.overview().expect("the store works").is_empty(), "no process leads anything");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_run_that_has_not_ended_is_left_alone_by_a_retry() {
     let refused = Coordinator::retry(again, &run, &[]).err().expect("it has not ended");
     assert!(matches!(refused, RunError::NotOver { .. }), "{refused}");
     assert_eq!(store.facts(&run).expect("the store works"), before);
-    assert!(store.overview().expect("the store works").is_empty(), "nobody leads it");
+    assert!(store.overview().expect("the store works").is_empty(), "no process leads it");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_step_whose_lock_was_lost_before_it_began_does_not_begin() {
 }
 
 #[test]
-fn whoever_has_lost_the_lead_of_a_run_does_not_end_it() {
+fn a_process_that_has_lost_the_lead_of_a_run_does_not_end_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
     let mut store = Store::open(&dir.path().join("state")).expect("a store");

@@ -1,4 +1,4 @@
-//! One check of a condition: a shell that is given so much time, and ends with all it has started.
+//! One check of a condition: a shell with a time limit, which ends with everything it has started.
 
 use std::fmt;
 use std::io::{self, PipeReader, Read};
@@ -20,21 +20,21 @@ use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
 
-/// How much of the last output is kept.
+/// How many bytes of the last output are kept.
 const TAIL: usize = 400;
 
 /// What to check, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
-    /// The condition.
+    /// The script of the condition.
     pub script: &'a Script,
-    /// What its text refers to, and whatever else it should see.
+    /// The variables to which its text refers, and all others that it is given.
     pub env: &'a [(String, String)],
-    /// Where it runs.
+    /// The directory in which it runs.
     pub dir: &'a Path,
     /// How long it may take.
     pub limit: Duration,
-    /// The words that mark its processes; nobody else uses the last of them.
+    /// The tags that its processes carry; no other process carries the last of them.
     pub mark: &'a str,
 }
 
@@ -55,23 +55,23 @@ pub enum CheckResult {
 pub enum NotYet {
     /// It exited with another code than 0.
     Exit {
-        /// The code.
+        /// The exit code.
         code: i32,
-        /// What it said last.
+        /// The last line that it printed.
         said: String,
     },
     /// A signal ended it.
     Signal {
         /// The signal.
         signal: i32,
-        /// What it said last.
+        /// The last line that it printed.
         said: String,
     },
     /// It took too long, and was ended with everything it had started.
     TimedOut {
         /// How long it was given.
         limit: Duration,
-        /// What it said last.
+        /// The last line that it printed.
         said: String,
     },
 }
@@ -81,7 +81,7 @@ pub enum NotYet {
 pub struct Broken {
     /// 126 if its command cannot be executed, 127 if it cannot be found.
     pub code: i32,
-    /// What was said about it.
+    /// What the shell printed about it.
     pub said: String,
 }
 
@@ -164,7 +164,7 @@ fn check_until(
         Err(broken) => return Ok(Some(CheckResult::Broken(broken))),
     };
     let ended = running.until_end(check, stop);
-    // Whatever the condition has left behind ends with it, also what holds on to its output.
+    // What the condition has left running ends with it, also if it holds the output open.
     let own = check.tags.rsplit(' ').next().unwrap_or_default();
     let tree = Tree { mark: tree::mark(own), group: tree::group_of(running.child.id()) };
     let killed = running.child.kill().and_then(|()| tree::end(&tree));
@@ -273,7 +273,7 @@ impl Running {
         }
     }
 
-    /// Reads what there is, as much as a pipe holds, and keeps the end of it.
+    /// Reads the output so far, at most as much as a pipe holds, and keeps its end.
     fn read(&mut self) {
         let mut chunk = [0; 8192];
         for _ in 0..16 {

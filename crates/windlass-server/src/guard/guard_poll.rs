@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::Timestamp;
 use windlass_workflow::{Guard, GuardAction};
 
-/// How often a guard without `retry` looks again.
+/// The interval at which a guard without `retry` is checked.
 const USUAL_INTERVAL: Duration = Duration::from_secs(10);
 /// How long one check may take.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
@@ -31,9 +31,9 @@ const CHECK_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct GuardPoll {
     interval: Duration,
-    /// How often it may still look again by itself.
+    /// How often it may still be checked again by itself.
     rechecks: Option<u32>,
-    /// How often it has looked.
+    /// How often it was checked.
     checks: u32,
     can_wake: bool,
     on_timeout: GuardAction,
@@ -49,27 +49,27 @@ enum Phase {
     Watching,
     /// Its time is over, and it goes on checking.
     Blocked,
-    /// A person decides.
+    /// A user decides.
     Escalated,
     /// It has failed.
     Failed,
 }
 
-/// What to do next.
+/// What the caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PollStep {
-    /// Check the condition, for so long at most.
+    /// Checks the condition.
     Check {
-        /// How long.
+        /// How long the check may take.
         limit: Duration,
     },
-    /// Wait for an event, for a person, or until a point in time.
+    /// Waits for an event, for a user's decision, or until a point in time.
     Wait {
         /// Until when, if ever.
         until: Option<Timestamp>,
     },
-    /// Its time is over: told once. Fail means that it has failed; after the others it goes on.
+    /// Acts on its timeout, once. With `Fail` the guard has failed; with the others the wait goes on.
     TimedOut(GuardAction),
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for UsedUp {
 }
 
 impl GuardPoll {
-    /// A wait that begins at `now`.
+    /// Begins to wait at `now`.
     #[must_use]
     pub fn new(guard: &Guard, now: Timestamp) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl GuardPoll {
         }
     }
 
-    /// What to do at `now`.
+    /// Returns what to do at `now`.
     pub fn step(&mut self, now: Timestamp) -> PollStep {
         let over = self.deadline.is_some_and(|deadline| deadline <= now);
         let stuck = self.next_check.is_none() && !self.can_wake;
@@ -133,7 +133,7 @@ impl GuardPoll {
         }
     }
 
-    /// What a guard that has not passed in time has used up: its time, or else its checks.
+    /// Returns what a guard that has not passed in time has used up: its time, or else its checks.
     #[must_use]
     pub fn used_up(&self, now: Timestamp) -> UsedUp {
         match self.timeout.filter(|_| self.deadline.is_some_and(|deadline| deadline <= now)) {
@@ -142,7 +142,7 @@ impl GuardPoll {
         }
     }
 
-    /// The condition does not hold yet, as was found at `now`.
+    /// Notes that a check found at `now` that the condition does not hold.
     pub fn not_yet(&mut self, now: Timestamp) {
         self.checks = self.checks.saturating_add(1);
         self.next_check = match &mut self.rechecks {
@@ -156,15 +156,15 @@ impl GuardPoll {
         };
     }
 
-    /// An event came that it waits for: it looks again at once. That does not count as one of its
-    /// own re-checks.
+    /// Has the condition checked at once, because an event came that it waits for. That does not count as
+    /// one of its own re-checks.
     pub fn wake(&mut self, now: Timestamp) {
-        // What is due is looked at anyway, however many events come before that.
+        // A check that is due comes anyway, however many events come before it.
         if self.next_check.is_some_and(|due| due <= now) {
             return;
         }
         if let Some(left) = self.rechecks.as_mut().filter(|_| self.next_check.is_some()) {
-            // The one that stood in the calendar was not used.
+            // The re-check that was planned was not used.
             *left = left.saturating_add(1);
         }
         self.next_check = Some(now);

@@ -1,4 +1,4 @@
-//! Waits for one guard: checks it, sleeps, wakes up for its events, and heeds what a person decides.
+//! Waits for one guard: checks it, sleeps, wakes up for its events and for a user's decision.
 
 use std::io;
 use std::path::Path;
@@ -15,21 +15,21 @@ use super::verdict::{Verdict, verdict};
 use crate::events::{EventReader, rest};
 use crate::signals::SignalPipe;
 
-/// How often to look though nobody rang.
+/// How often to look again without a wake-up.
 const NET: Duration = Duration::from_secs(5);
 
 /// What to wait for, with every value filled in.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'a> {
-    /// The guard.
+    /// The guard to wait for.
     pub guard: &'a Guard,
-    /// What its condition refers to, and whatever else it should see.
+    /// The variables to which its condition refers, and all others that it is given.
     pub env: &'a [(String, String)],
-    /// The names of events that make it look again.
+    /// The patterns of events that have it checked at once.
     pub wake_on: &'a [String],
-    /// Where its condition runs.
+    /// The directory in which its condition runs.
     pub dir: &'a Path,
-    /// Under which name a person decides about it.
+    /// The name under which a user decides about it.
     pub target: &'a str,
     /// How long to wait at most, whatever the guard says; none for as long as it takes.
     pub wait: Option<Duration>,
@@ -41,19 +41,19 @@ pub struct Watch<'a> {
 pub enum GuardEnd {
     /// The condition holds.
     Passed,
-    /// A person let it pass.
+    /// A user has approved it.
     Approved,
-    /// A person failed it.
+    /// A user has rejected it.
     Rejected,
     /// It has waited for as long as it may, or was checked as often as it may be, and fails then.
     TimedOut(UsedUp),
-    /// The caller would not wait any longer.
+    /// The caller's time is over.
     NotYet(Option<NotYet>),
     /// The condition cannot be checked.
     Broken(Broken),
 }
 
-/// What happens while a guard is waited for.
+/// What happens while a caller waits for a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GuardNews<'a> {
@@ -61,7 +61,7 @@ pub enum GuardNews<'a> {
     NotYet(&'a NotYet),
     /// It has used that up, and goes on checking.
     Blocked(UsedUp),
-    /// It has used that up, and a person has to decide: the moment to tell one.
+    /// It has used that up, and a user has to decide.
     Escalated(UsedUp),
 }
 
@@ -95,7 +95,7 @@ pub fn watch(
     let mut store = store;
     let signals = SignalPipe::open()?;
     let bells = [store.hang(&Topic::Events)?, store.hang(&Topic::Requests)?];
-    // What was decided before is not about this wait.
+    // A decision from before is not about this wait.
     verdict(&mut store, order.target)?;
     let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());
     let after = store.last_event()?;
@@ -147,12 +147,12 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
         Timestamp::ZERO.after(self.began.elapsed())
     }
 
-    /// How long the caller still waits.
+    /// Returns how long the caller still waits.
     fn left(&self) -> Option<Duration> {
         self.order.wait.map(|wait| wait.saturating_sub(self.began.elapsed()))
     }
 
-    /// Whether an event came since the last time that it waits for. Reads all that there are.
+    /// Reads all new events, and returns whether the guard waits for one of them.
     fn has_event(&mut self) -> Result<bool, StoreError> {
         let mut found = false;
         while !self.order.wake_on.is_empty() && !self.events.is_at_end()? {
@@ -163,7 +163,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
 
     fn check(&mut self, limit: Duration) -> Result<Option<GuardEnd>, GuardError> {
         let Watch { guard, env, dir, .. } = *self.order;
-        // Without any time to wait, there is still one check.
+        // A caller without any time to wait still gets one check.
         let left = self.left().filter(|left| !left.is_zero());
         let limit = left.map_or(limit, |left| left.min(limit));
         let check = Check { script: &guard.condition, env, dir, limit, mark: &self.mark };

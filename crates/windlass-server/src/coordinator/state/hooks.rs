@@ -10,9 +10,9 @@ use crate::command::CommandSpec;
 /// The hooks of a run that are due or under way.
 #[derive(Default)]
 pub(super) struct Hooks {
-    /// Those that start after the next commit.
+    /// The hooks that start after the next commit.
     due: Vec<(&'static str, CommandSpec)>,
-    /// The names of those that run, by their numbers.
+    /// The names of the hooks that run, by their numbers.
     running: BTreeMap<u32, &'static str>,
     /// The number of the last hook.
     last: u32,

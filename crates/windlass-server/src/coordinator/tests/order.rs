@@ -1,4 +1,4 @@
-//! In which order the disk, the steps and those who watch hear of an end.
+//! In which order the disk, the steps and the watcher learn of an end.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,8 +16,8 @@ fn note(record: &Path, line: &str) {
     writeln!(file.expect("a file"), "{line}").expect("room for a line");
 }
 
-/// A run of this file in `dir`, where everybody writes to `record`: the steps, and the store when it is
-/// synced. Beside a file called `broken` it cannot be.
+/// Submits a run of this file in `dir`, where the steps write to `record`, and so does the store when it
+/// is synced. Beside a file called `broken` the store cannot be synced.
 fn coordinator(dir: &Path, text: &str) -> Coordinator {
     let (record, path) = (dir.join("record"), dir.join("broken"));
     let store = watched::store(&dir.join("state"), Memory::default(), move || {
@@ -37,8 +37,8 @@ fn coordinator(dir: &Path, text: &str) -> Coordinator {
     Coordinator::submit(store, order).expect("it can be submitted")
 }
 
-/// What happened in a run of this file, whose steps write their names: every step, every sync, and
-/// when the end of each step was told.
+/// Returns what happened in a run of this file, whose steps write their names: every step, every sync,
+/// and when the watcher was told of the end of each step.
 fn record_of(text: &str) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let record = dir.path().join("record");
