@@ -1,7 +1,7 @@
 //! Guards: conditions that are checked until they pass, or until a user decides.
 //!
-//! [`check`] runs a condition once. A [`GuardPoll`] says when to check again and when time is up; it is
-//! pure, so a caller can keep many. [`watch`] keeps one, and waits. An event
+//! [`check()`] runs a condition once. A [`GuardPoll`] says when to check again and when time is up; it is
+//! pure, so a caller can keep many. [`watch()`] keeps one, and waits. An event
 //! that comes while a check runs is not lost: events are numbered, and a check remembers where they
 //! stood when it began.
 

@@ -1,7 +1,7 @@
 //! Heartbeats, from a thread and a connection of their own.
 //!
 //! A holder counts its time from before it sent the last good heartbeat. If none gets through in
-//! time, it takes its lease for lost before anybody else can.
+//! time, it takes its lease for lost before another process can take it over.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -32,25 +32,25 @@ pub enum Lost {
     Unreachable,
 }
 
-/// What to keep alive.
+/// Names that are held, and have to be kept alive.
 pub(crate) struct HeldNames {
     pub(crate) holder: HolderId,
     pub(crate) names: Vec<(Name, Token)>,
     pub(crate) terms: LeaseTerms,
-    /// From when on time counts: before the names were asked for.
+    /// When time begins to count: before the names were claimed.
     pub(crate) since: Instant,
     /// Where the command runs, to be noted with the first heartbeat.
     pub(crate) group: Option<Group>,
 }
 
-/// Beats until it is dropped.
+/// Sends heartbeats until it is dropped.
 pub(crate) struct Heartbeat {
     stop: Option<Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Heartbeat {
-    /// Beats for one holder; `lost` is told at most once, and then no more is sent.
+    /// Sends heartbeats for one holder. Calls `lost` at most once, and then sends no more.
     pub(crate) fn start(
         store: StoreOpener,
         beat: HeldNames,
@@ -63,7 +63,7 @@ impl Heartbeat {
         })
     }
 
-    /// Beats for everything that this process holds, whatever becomes of it.
+    /// Sends heartbeats for everything that this process holds, also if a name was lost.
     pub(crate) fn of_process(
         opener: StoreOpener,
         process: Process,
@@ -106,17 +106,17 @@ impl Drop for Heartbeat {
 }
 
 impl HeldNames {
-    /// When the first heartbeat is due.
+    /// Returns after which time the first heartbeat is due.
     pub(crate) fn first(&self) -> Duration {
         FIRST.min(self.terms.heartbeat_timeout / 3)
     }
 
-    /// Whether so much time has passed already that somebody else may have the names.
+    /// Returns whether so much time has passed already that another process may have the names.
     pub(crate) fn is_late(&self) -> bool {
         is_late(self.since, self.terms.heartbeat_timeout)
     }
 
-    /// Beats until told to stop, or until the lease is lost.
+    /// Sends heartbeats until `stop` is closed, or until the lease is lost.
     fn go_on(&self, opener: &StoreOpener, stop: &mpsc::Receiver<()>) -> Option<Lost> {
         let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
         let began = self.since;
@@ -142,7 +142,7 @@ impl HeldNames {
         }
     }
 
-    /// Sends one heartbeat for every name. Whether all are still held.
+    /// Sends one heartbeat for every name. Returns whether all are still held.
     fn send(
         &self,
         opener: &StoreOpener,
@@ -174,8 +174,8 @@ impl HeldNames {
     }
 }
 
-/// Whether so much time has passed since the last good heartbeat that whatever runs must end now to
-/// have ended before somebody else can begin.
+/// Returns whether so much time has passed since the last good heartbeat that the holder's processes must
+/// end now, to have ended before another holder can begin.
 pub(crate) fn is_late(good: Instant, timeout: Duration) -> bool {
     good.elapsed() > late_after(timeout)
 }

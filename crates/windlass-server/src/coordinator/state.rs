@@ -143,7 +143,8 @@ impl RunState {
     /// Takes the orders to start once the commit has succeeded.
     pub(super) fn take_orders(&mut self) -> Vec<Order> {
         for check in self.conditions.take_starts() {
-            self.effects.orders.push(self.check_order(check));
+            let order = self.orders().check(check);
+            self.effects.orders.push(order);
         }
         std::mem::take(&mut self.effects.orders)
     }

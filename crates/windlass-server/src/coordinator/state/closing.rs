@@ -7,6 +7,7 @@ use windlass_workflow::Command;
 use super::super::End;
 use super::super::attempts::{OrderId, StopMode};
 use super::super::observer::Notice;
+use super::orders::hook_log;
 use super::step_ends::joined;
 use super::{RunState, Stop};
 use crate::clock::millis;
@@ -88,7 +89,7 @@ impl RunState {
     pub(super) fn on_hook(&mut self, hook: u32, ended: &Ended) {
         let Some(name) = self.hooks.end(hook) else { return };
         if let Some(why) = joined([ended.why(), ended.note()]) {
-            let log = self.hook_log(name);
+            let log = hook_log(&self.identity, name);
             let what = format!("{name}: {why}; its output: {}", log.display());
             self.observer.notice(Notice::Run(what));
         }

@@ -8,14 +8,17 @@ use windlass_core::{Grant, Name, Phase, Timestamp, WorkId};
 use windlass_workflow::Step;
 
 use super::super::attempts::{Limits, LogSpec, Order, OrderId};
+use super::super::identity::RunIdentity;
 use super::super::journal::{Start, terms};
 use super::condition::CheckStart;
-use super::step_attempt::{Stage, StepAttempt};
+use super::items::Items;
+use super::step_attempt::{Stage, StepAttempt, StepAttempts};
 use super::{PAUSED, RunState, Stop};
 use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::command::{CommandSpec, ResolveError};
 use crate::heartbeat::late_after;
 use crate::outputs;
+use crate::schedule::Schedule;
 
 /// How long the processes of a step that does not say so may take to end once they were asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
@@ -43,12 +46,12 @@ impl RunState {
         }
         self.items.take(grant.work, self.schedule.plan(), step);
         self.steps.insert(StepAttempt::new(start, self.schedule.now()));
-        self.command_order(grant)
+        self.orders().command(grant)
     }
 
     /// Returns the orders that are due after a commit: what follows the end of steps, and hooks.
     pub(in super::super) fn take_due_orders(&mut self) -> Vec<Order> {
-        let mut orders: Vec<_> = self.steps.take_due_finally();
+        let mut works = self.steps.take_due_finally();
         let interrupted = matches!(self.end.stop, Some(Stop::Signal(_)));
         for work in self.steps.uncleaned() {
             let over = self.schedule.engine().phase(work).is_some_and(is_over);
@@ -57,12 +60,13 @@ impl RunState {
                 let mut attempt = StepAttempt::new(start, self.schedule.now());
                 attempt.stage = Stage::CleanUp;
                 self.steps.insert(attempt);
-                orders.push(work);
+                works.push(work);
             }
         }
-        let mut orders: Vec<_> = orders.into_iter().map(|work| self.finally_order(work)).collect();
+        let finally = |work| self.orders().finally(self.latest(work));
+        let mut orders: Vec<_> = works.into_iter().map(finally).collect();
         for (number, name, command) in self.hooks.take_due() {
-            orders.push(self.hook_order(number, name, command));
+            orders.push(self.orders().hook(number, name, command));
         }
         orders
     }
@@ -70,8 +74,8 @@ impl RunState {
     /// Orders again what was not started in time, or has it end, if it has lost a name.
     pub(super) fn on_late(&mut self, id: OrderId, lost: Option<Name>) {
         let mut order = match id {
-            OrderId::Command(grant) => self.command_order(grant),
-            OrderId::Finally(grant) => self.finally_order(grant.work),
+            OrderId::Command(grant) => self.orders().command(grant),
+            OrderId::Finally(grant) => self.orders().finally(grant),
             OrderId::Check { .. } | OrderId::Hook(_) => unreachable!("they hold no names"),
         };
         if let Some(name) = lost {
@@ -80,7 +84,26 @@ impl RunState {
         self.effects.orders.push(order);
     }
 
-    fn command_order(&self, grant: Grant) -> Order {
+    pub(super) fn orders(&self) -> OrderBuilder<'_> {
+        let Self { schedule, identity, steps, items, decided, .. } = self;
+        OrderBuilder { schedule, identity, steps, items, decided: *decided }
+    }
+}
+
+/// Builds the orders of a run.
+#[derive(Clone, Copy)]
+pub(super) struct OrderBuilder<'a> {
+    schedule: &'a Schedule,
+    identity: &'a RunIdentity,
+    steps: &'a StepAttempts,
+    items: &'a Items,
+    /// When it was decided what starts.
+    decided: Timestamp,
+}
+
+impl OrderBuilder<'_> {
+    /// Builds the order for the command of an attempt.
+    pub(super) fn command(self, grant: Grant) -> Order {
         let step = self.schedule.step(grant.work);
         let logs = self.identity.logs();
         let log = LogSpec { path: log_path(logs, grant, &step.name), limit: step.log_limit };
@@ -88,23 +111,24 @@ impl RunState {
         let broken = self.steps.get(grant.work).and_then(|attempt| attempt.start.broken.clone());
         let command = match broken {
             Some(unresolved) => Err(unresolved),
-            None => self.command(grant, &output),
+            None => self.resolve(grant, &output),
         };
-        let order = self.step_order(OrderId::Command(grant), grant, command, log);
+        let order = self.of_step(OrderId::Command(grant), grant, command, log);
         Order { output: Some(output), ..order }
     }
 
-    pub(super) fn finally_order(&self, work: WorkId) -> Order {
-        let grant = self.latest(work);
-        let step = self.schedule.step(work);
+    /// Builds the order for the `finally` of a step.
+    pub(super) fn finally(self, grant: Grant) -> Order {
+        let step = self.schedule.step(grant.work);
         let path = log_path(self.identity.logs(), grant, &step.name).with_extension("finally.log");
         let command = step.finally.as_ref().expect("it has one");
-        let command = self.identity.resolve(&self.schedule, |all| all.finally(grant, command));
+        let command = self.identity.resolve(self.schedule, |all| all.finally(grant, command));
         let log = LogSpec { path, limit: step.log_limit };
-        self.step_order(OrderId::Finally(grant), grant, command, log)
+        self.of_step(OrderId::Finally(grant), grant, command, log)
     }
 
-    pub(super) fn check_order(&self, check: CheckStart) -> Order {
+    /// Builds the order for a check of a condition.
+    pub(super) fn check(self, check: CheckStart) -> Order {
         let CheckStart { work, round, command, limit } = check;
         Order {
             id: OrderId::Check { work, round },
@@ -117,9 +141,10 @@ impl RunState {
         }
     }
 
-    fn hook_order(&self, number: u32, name: &str, command: CommandSpec) -> Order {
+    /// Builds the order for a hook.
+    fn hook(self, number: u32, name: &str, command: CommandSpec) -> Order {
         let plan = self.schedule.plan();
-        let path = self.hook_log(name);
+        let path = hook_log(self.identity, name);
         Order {
             id: OrderId::Hook(number),
             command: Ok(command),
@@ -131,23 +156,9 @@ impl RunState {
         }
     }
 
-    pub(super) fn hook_log(&self, name: &str) -> PathBuf {
-        self.identity.logs().join(format!("{name}.log"))
-    }
-
-    fn command(&self, grant: Grant, output: &Path) -> Result<CommandSpec, ResolveError> {
-        let mut command = self.identity.resolve(&self.schedule, |all| all.attempt(grant))?;
-        command.env.extend(self.items.variables(grant.work, self.schedule.plan()));
-        command.env.push((OUTPUT_VARIABLE.to_owned(), output.display().to_string()));
-        if let Some(until) = self.schedule.until(grant.work) {
-            command.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
-        }
-        Ok(command)
-    }
-
-    /// Returns an order for a process of a step, which is told who it is.
-    fn step_order(
-        &self,
+    /// Builds an order for a process of a step, and adds the variables that say who it is.
+    fn of_step(
+        self,
         id: OrderId,
         grant: Grant,
         mut command: Result<CommandSpec, ResolveError>,
@@ -177,11 +188,26 @@ impl RunState {
         }
     }
 
+    fn resolve(self, grant: Grant, output: &Path) -> Result<CommandSpec, ResolveError> {
+        let mut command = self.identity.resolve(self.schedule, |all| all.attempt(grant))?;
+        command.env.extend(self.items.variables(grant.work, self.schedule.plan()));
+        command.env.push((OUTPUT_VARIABLE.to_owned(), output.display().to_string()));
+        if let Some(until) = self.schedule.until(grant.work) {
+            command.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
+        }
+        Ok(command)
+    }
+
     /// Returns until when the names of attempts that were decided on last are held for sure.
-    fn start_by(&self) -> Timestamp {
+    fn start_by(self) -> Timestamp {
         let terms = terms(self.schedule.plan());
         self.decided.after(late_after(terms.heartbeat_timeout))
     }
+}
+
+/// Returns the log to which all calls of a hook add.
+pub(super) fn hook_log(identity: &RunIdentity, name: &str) -> PathBuf {
+    identity.logs().join(format!("{name}.log"))
 }
 
 fn is_over(phase: Phase) -> bool {
