@@ -1,17 +1,26 @@
 //! What a run has decided: pure state, changed by handlers, one for each thing that can happen.
 //!
-//! A handler starts nothing, stores nothing and shows nothing. What follows from it is collected here:
+//! A handler starts nothing, stores nothing and shows nothing. What follows from it is collected:
 //! records for the journal, orders and stops for the processes, changes for the user. The loop takes
 //! them out once the commit that they belong to has succeeded.
+//!
+//! | part | decides about |
+//! |---|---|
+//! | [`Steps`] | attempts: command, `finally`, how they end |
+//! | [`Waits`] | `when`, guards, what steps have to ensure |
+//! | [`Hooks`] | commands that report to users |
+//! | [`RunContext`] | nothing: the schedule, and what follows from the decisions of the others |
+
+use std::collections::BTreeSet;
 
 use signal_hook::consts::SIGXCPU;
-use windlass_core::{Grant, Input, Name, Phase, Timestamp, Token, WorkId};
+use windlass_core::{Input, Name, Phase, Timestamp, Token, WorkId};
 use windlass_store::Event;
 
-use super::attempts::{CheckEnd, Order, OrderId, Report, StopMode};
+use super::attempts::{Order, OrderId, Report, StopMode};
 use super::identity::RunIdentity;
 use super::journal::{Admission, Committed, Record, Request, Start};
-use super::observer::{Notice, Observer};
+use super::observer::Notice;
 use super::requests::Wish;
 use super::{End, Update};
 use crate::ended::{Ended, Exit};
@@ -19,19 +28,22 @@ use crate::schedule::Schedule;
 
 mod closing;
 mod condition;
+mod context;
 mod hooks;
 mod items;
 mod orders;
 mod step_attempt;
-mod step_ends;
+mod steps;
 mod takeover;
 mod waits;
 
-use self::condition::{Conditions, Side};
+use self::condition::Side;
+use self::context::{RunContext, Stop};
 use self::hooks::Hooks;
 use self::items::Items;
 use self::orders::GRACE;
-use self::step_attempt::{Stage, StepAttempts};
+use self::steps::{Ensuring, Steps};
+use self::waits::{Follow, Waits};
 
 /// How processes end that another process has killed to take over their names.
 const KILLED: Exit = Exit::Signal(9);
@@ -40,130 +52,111 @@ const PAUSED: &str = "as after a pause of windlass or of the machine";
 
 /// The state of one run.
 pub(super) struct RunState {
-    schedule: Schedule,
-    identity: RunIdentity,
-    steps: StepAttempts,
-    items: Items,
-    conditions: Conditions,
+    run: RunContext,
+    steps: Steps,
+    waits: Waits,
     hooks: Hooks,
-    observer: Observer,
-    end: Ending,
-    effects: Effects,
-    /// When it was last decided what starts.
-    decided: Timestamp,
-}
-
-/// How far a run is on the way to its end.
-#[derive(Default)]
-struct Ending {
-    stop: Option<Stop>,
-    /// A user has asked for the end of the whole run.
-    cancelled: bool,
     /// Everything has ended like this, except for the hook that reports it.
     closing: Option<End>,
-}
-
-/// Why nothing starts any more.
-#[derive(Clone, Copy)]
-enum Stop {
-    Signal(i32),
-    /// This process does only what it was asked to, and leaves the run to another one.
-    Leave,
-}
-
-/// What follows from decisions, until the commit that they belong to has succeeded.
-#[derive(Default)]
-struct Effects {
-    records: Vec<Record>,
-    orders: Vec<Order>,
-    stops: Vec<(OrderId, StopMode)>,
 }
 
 impl RunState {
     pub(super) fn new(schedule: Schedule, identity: RunIdentity) -> Self {
         Self {
-            items: Items::of(schedule.plan()),
-            conditions: Conditions::new(schedule.plan().guards.clone()),
-            decided: schedule.now(),
-            schedule,
-            identity,
-            steps: StepAttempts::default(),
+            steps: Steps::new(Items::of(schedule.plan())),
+            waits: Waits::new(schedule.plan().guards.clone()),
             hooks: Hooks::default(),
-            observer: Observer::default(),
-            end: Ending::default(),
-            effects: Effects::default(),
+            run: RunContext::new(schedule, identity),
+            closing: None,
         }
     }
 
     pub(super) fn schedule(&self) -> &Schedule {
-        &self.schedule
+        &self.run.schedule
     }
 
     pub(super) fn schedule_mut(&mut self) -> &mut Schedule {
-        &mut self.schedule
+        &mut self.run.schedule
+    }
+
+    pub(super) fn identity(&self) -> &RunIdentity {
+        &self.run.identity
     }
 
     /// Makes it look as if what starts had been decided earlier.
     #[cfg(test)]
     pub(super) fn backdate_decisions(&mut self, by: std::time::Duration) {
-        let since = self.decided.since(Timestamp::ZERO);
-        self.decided = Timestamp::ZERO.after(since - by);
-    }
-
-    pub(super) fn identity(&self) -> &RunIdentity {
-        &self.identity
+        let since = self.run.decided.since(Timestamp::ZERO);
+        self.run.decided = Timestamp::ZERO.after(since - by);
     }
 
     /// Returns whether works may begin in the next commit.
     pub(super) fn admission(&self) -> Admission {
-        if self.end.stop.is_none() { Admission::Open } else { Admission::Closed }
+        if self.run.stop.is_none() { Admission::Open } else { Admission::Closed }
     }
 
     pub(super) fn heeds_events(&self) -> bool {
-        self.conditions.heeds_events()
+        self.waits.heeds_events()
     }
 
     /// Returns when there is something to decide though nothing happens.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        let due = [self.schedule.engine().next_wakeup(), self.conditions.next_look()];
+        let due = [self.run.schedule.engine().next_wakeup(), self.waits.next_due()];
         due.into_iter().flatten().min()
     }
 
     /// Returns whether the run waits for something that another process may give without a wake-up,
     /// such as the names of a holder that was killed.
     pub(super) fn waits_for_others(&self) -> bool {
-        self.schedule.waits_outside() || self.conditions.heeds_events()
+        self.run.schedule.waits_outside() || self.waits.heeds_events()
+    }
+
+    /// Returns whether decisions are left over that the next commit has to take in.
+    pub(super) fn has_decisions(&self) -> bool {
+        self.steps.has_interrupted()
     }
 
     /// Takes the records for the next commit.
     pub(super) fn take_records(&mut self) -> Vec<Record> {
-        std::mem::take(&mut self.effects.records)
+        std::mem::take(&mut self.run.effects.records)
     }
 
     /// Takes the orders to start once the commit has succeeded.
     pub(super) fn take_orders(&mut self) -> Vec<Order> {
-        for check in self.conditions.take_starts() {
-            let order = self.orders().check(check);
-            self.effects.orders.push(order);
-        }
-        std::mem::take(&mut self.effects.orders)
+        self.waits.order(&mut self.run);
+        std::mem::take(&mut self.run.effects.orders)
     }
 
     /// Takes the orders to stop.
     pub(super) fn take_stops(&mut self) -> Vec<(OrderId, StopMode)> {
-        for (work, round) in self.conditions.take_stops() {
-            self.effects.stops.push((OrderId::Check { work, round }, StopMode::Kill));
-        }
-        std::mem::take(&mut self.effects.stops)
+        self.waits.order(&mut self.run);
+        std::mem::take(&mut self.run.effects.stops)
+    }
+
+    /// Returns the orders that are due after a commit: what follows the end of steps, and hooks.
+    pub(super) fn take_due_orders(&mut self) -> Vec<Order> {
+        let mut orders = self.steps.take_due_orders(&self.run);
+        orders.extend(self.hooks.take_due_orders(&self.run));
+        orders
+    }
+
+    /// Returns whether an attempt follows one of the works in `ended`, whose ends may be lost with the
+    /// power. One that does not need not wait for the disk: no process survives a loss of power.
+    pub(super) fn follows(&self, start: &Start, ended: &BTreeSet<WorkId>) -> bool {
+        let mut before = self.run.schedule.engine().dependencies(start.grant.work);
+        before.any(|on| ended.contains(&on.work))
+    }
+
+    /// Begins an attempt that the journal knows, and returns the order for its command.
+    pub(super) fn begin_attempt(&mut self, start: Start) -> Order {
+        self.steps.begin(&self.run, start)
     }
 
     /// Begins to decide: what time alone brings comes first.
     pub(super) fn on_tick(&mut self) {
-        self.decided = self.schedule.now();
-        self.schedule.apply(Input::Tick).expect("time passes");
-        for work in self.steps.take_interrupted() {
-            self.ensuring_interrupted(work);
-        }
+        self.run.decided = self.run.schedule.now();
+        self.run.schedule.apply(Input::Tick).expect("time passes");
+        self.steps.end_interrupted(&mut self.run);
     }
 
     /// Returns the names that the order of a report may have lost, so that the report means something
@@ -174,47 +167,77 @@ impl RunState {
             Report::Ended { id, ended } if ended.exit == KILLED && ended.flaw.is_none() => id,
             _ => return &[],
         };
-        let attempt = id.work().and_then(|work| self.steps.get(work));
-        attempt.map_or(&[], |attempt| &attempt.start.names)
+        id.work().map_or(&[], |work| self.steps.names(work))
     }
 
     /// Takes in what has become of an order; `lost` is a name that it has lost.
     pub(super) fn on_report(&mut self, report: Report, lost: Option<Name>) {
+        let Self { run, steps, waits, .. } = self;
         match report {
             Report::Ended { id, mut ended } => {
                 let lost = lost.map(|name| format!("{name} was lost while it ran, {PAUSED}"));
                 ended.flaw = lost.or(ended.flaw);
                 self.on_ended(id, &ended);
             }
-            Report::Checked { work, round, end } => self.on_checked(work, round, end),
-            Report::Late(id) => self.on_late(id, lost),
+            Report::Checked { work, round, end } => {
+                let follow = waits.on_checked(run, (work, round), end);
+                self.follow(follow);
+            }
+            Report::Late(id) => steps.on_late(run, id, lost),
             Report::Lost { id, why } => self.on_lost(id, why),
-            Report::NoRoom(error) => self.observer.notice(Notice::Run(format!(
+            Report::NoRoom(error) => run.observer.notice(Notice::Run(format!(
                 "there is no room for another process, so the next ones wait: {error}"
             ))),
         }
     }
 
     fn on_ended(&mut self, id: OrderId, ended: &Ended) {
+        let Self { run, steps, hooks, .. } = self;
         match id {
-            OrderId::Command(grant) | OrderId::Finally(grant) => self.on_process(grant.work, ended),
-            OrderId::Hook(hook) => self.on_hook(hook, ended),
+            OrderId::Command(grant) | OrderId::Finally(grant) => {
+                if steps.on_process(run, grant.work, ended) == Ensuring::Begins {
+                    self.waits.begin(&self.run, grant.work, Side::After);
+                }
+            }
+            OrderId::Hook(hook) => hooks.on_ended(run, hook, ended),
             OrderId::Check { .. } => unreachable!("a check ends with a result"),
         }
     }
 
-    fn on_checked(&mut self, work: WorkId, round: u64, end: CheckEnd) {
-        let news = self.conditions.checked(work, round, end, self.schedule.now());
-        self.on_condition(news);
+    /// Takes in that it is unknown how an order has ended.
+    fn on_lost(&mut self, id: OrderId, why: String) {
+        let Self { run, steps, waits, hooks, .. } = self;
+        match id {
+            OrderId::Command(grant) => steps.on_command_lost(run, grant, why),
+            OrderId::Finally(grant) => steps.on_finally_lost(grant.work),
+            OrderId::Check { work, round } => waits.on_check_lost(run, work, round),
+            OrderId::Hook(hook) => hooks.on_lost(run, hook, &why),
+        }
+    }
+
+    /// Does what follows from a condition.
+    fn follow(&mut self, follow: impl IntoIterator<Item = Follow>) {
+        let Self { run, steps, hooks, .. } = self;
+        for follow in follow {
+            match follow {
+                Follow::Ensured(work, conclusion) => steps.on_ensured(run, work, conclusion),
+                Follow::Escalated { guard, step } => {
+                    if let Some(hook) = run.schedule.plan().hooks.escalate.clone() {
+                        let about = [("WINDLASS_GUARD", &*guard), ("WINDLASS_STEP", &*step)];
+                        hooks.call(run, "on.escalate", &hook, &about);
+                    }
+                }
+            }
+        }
     }
 
     /// Asks every attempt to end at the first signal, and kills them at the second one. The stops do
     /// not wait for a commit: that a run is interrupted is stored nowhere.
     pub(super) fn on_signal(&mut self, signal: i32) {
-        let before = self.end.stop.replace(Stop::Signal(signal));
+        let before = self.run.stop.replace(Stop::Signal(signal));
         let again = matches!(before, Some(Stop::Signal(_)));
         if !again {
-            self.observer.notice(Notice::Stopping);
+            self.run.observer.notice(Notice::Stopping);
         }
         // The kernel sends SIGXCPU every second once the processor time is used up, so only a signal
         // that a user sends a second time kills.
@@ -222,29 +245,37 @@ impl RunState {
         for work in self.steps.works() {
             self.stop_step(work, kill.then_some(StopMode::Kill));
         }
-        self.stop_hooks(if kill { StopMode::Kill } else { StopMode::Ask { grace: GRACE } });
-        self.forget_guards();
+        let mode = if kill { StopMode::Kill } else { StopMode::Ask { grace: GRACE } };
+        self.hooks.stop(&mut self.run, mode);
+        self.waits.forget_guards();
+    }
+
+    fn stop_step(&mut self, work: WorkId, mode: Option<StopMode>) {
+        if self.steps.stop(&mut self.run, work, mode) == Ensuring::GivenUp {
+            self.waits.forget(work);
+        }
     }
 
     pub(super) fn on_events(&mut self, events: &[Event]) {
-        self.conditions.wake(events, self.schedule.now());
+        self.waits.on_events(&self.run, events);
     }
 
     pub(super) fn on_request(&mut self, request: &Request) {
-        self.effects.records.push(Record::Taken(request.number));
-        match Wish::parse(&request.text, |step| self.schedule.called(step)) {
+        let run = &mut self.run;
+        run.effects.records.push(Record::Taken(request.number));
+        match Wish::parse(&request.text, |step| run.schedule.called(step)) {
             Some(Wish::CancelAll) => {
-                self.end.cancelled = true;
-                self.schedule.apply(Input::CancelAll).expect("everything can be cancelled");
-                self.stop_hooks(StopMode::Ask { grace: GRACE });
+                run.cancelled = true;
+                run.schedule.apply(Input::CancelAll).expect("everything can be cancelled");
+                self.hooks.stop(run, StopMode::Ask { grace: GRACE });
             }
             Some(Wish::Cancel(work)) => {
                 // The step may have ended meanwhile.
-                let _ = self.schedule.apply(Input::Cancel(work));
+                let _ = run.schedule.apply(Input::Cancel(work));
             }
             Some(Wish::Decide(work, verdict)) => {
-                let news = self.conditions.decide(work, verdict, self.schedule.now());
-                self.on_condition(news);
+                let follow = self.waits.on_verdict(run, work, verdict);
+                self.follow(follow);
             }
             None => {}
         }
@@ -253,86 +284,48 @@ impl RunState {
     /// Ends the decisions before a commit: looks at conditions that are due, and at what failures mean
     /// for the other steps.
     pub(super) fn on_all_taken_in(&mut self) {
-        for news in self.conditions.look(self.schedule.now()) {
-            self.on_condition(Some(news));
-        }
-        self.schedule.heed_failures();
-        self.explain_ends();
+        let follow = self.waits.on_time(&mut self.run);
+        self.follow(follow);
+        self.run.schedule.heed_failures();
+        self.run.explain_ends();
     }
 
-    /// Takes in what a commit has decided about names.
+    /// Takes in what a commit has decided about names, and returns the attempts that have begun.
     pub(super) fn on_committed(&mut self, committed: Committed) -> Vec<Start> {
         let Committed { starts, refusals } = committed;
-        self.observer.note_refusals(refusals, starts.iter().map(|start| start.grant.work));
+        let begun = starts.iter().map(|start| start.grant.work);
+        self.run.observer.note_refusals(refusals, begun);
         starts
     }
 
     /// Returns whether the disk may keep the user and the steps waiting a moment longer: nothing
     /// depends on it, and there is nothing to show that a user waits for.
     pub(super) fn may_linger(&self) -> bool {
-        let due = self.hooks.are_due() || self.steps.owes_finally() || !self.conditions.is_empty();
-        let ends = self.steps.is_idle() || self.end.stop.is_some() || self.end.closing.is_some();
-        !due && !ends && !self.observer.has_urgent() && self.schedule.all_is_well()
+        let Self { run, steps, waits, hooks, closing } = self;
+        let due = hooks.are_due() || steps.owes_finally() || !waits.is_empty();
+        let ends = steps.is_idle() || run.stop.is_some() || closing.is_some();
+        !due && !ends && !run.observer.has_urgent() && run.schedule.all_is_well()
     }
 
     /// Shows every change, now that the disk has it; begins conditions, and stops attempts that have
     /// to end.
     pub(super) fn publish(&mut self, watch: &mut dyn FnMut(&Update<'_>)) {
-        self.explain_ends();
-        let changes = self.schedule.take_transitions();
+        self.run.explain_ends();
+        let changes = self.run.schedule.take_transitions();
         for change in &changes {
             match change.to {
                 Phase::Cancelling { .. } => self.stop_step(change.work, None),
-                Phase::Gated => self.begin_conditions(change.work),
-                _ if self.conditions.side(change.work) == Some(Side::Before) => {
-                    self.conditions.forget(change.work);
-                }
-                _ => {}
+                Phase::Gated => self.waits.begin(&self.run, change.work, Side::Before),
+                _ => self.waits.forget_before(change.work),
             }
         }
-        let Self { schedule, identity, conditions, observer, .. } = self;
-        let waits = |work| conditions.side(work).is_some();
+        let RunContext { schedule, identity, observer, .. } = &mut self.run;
+        let waits = |work| self.waits.contains(work);
         observer.show(schedule, identity.logs(), &changes, waits, watch);
     }
 
     /// Shows what is left to say of a run that has ended.
     pub(super) fn show_rest(&mut self, watch: &mut dyn FnMut(&Update<'_>)) {
-        self.observer.show_rest(watch);
-    }
-
-    /// Returns whether decisions are left over that the next commit has to take in.
-    pub(super) fn has_decisions(&self) -> bool {
-        self.steps.has_interrupted()
-    }
-
-    /// Stops an attempt as `mode` says, or else within its grace period. Its `finally` is only given
-    /// that long.
-    fn stop_step(&mut self, work: WorkId, mode: Option<StopMode>) {
-        let grace = self.schedule.step(work).grace.unwrap_or(GRACE);
-        let Some(attempt) = self.steps.get(work) else { return };
-        let usual = match attempt.stage {
-            Stage::Command => StopMode::Ask { grace },
-            _ => StopMode::Finish { grace },
-        };
-        match attempt.order() {
-            Some(id) => self.effects.stops.push((id, mode.unwrap_or(usual))),
-            None => {
-                self.conditions.forget(work);
-                self.steps.interrupt(work);
-            }
-        }
-    }
-
-    /// Has no step wait for its guards any more; it waits again when the run goes on.
-    fn forget_guards(&mut self) {
-        for work in self.conditions.waiting(Side::Before) {
-            self.conditions.forget(work);
-        }
-    }
-
-    /// Returns the attempt of a step that is under way, or the last one.
-    fn latest(&self, work: WorkId) -> Grant {
-        let attempt = self.schedule.engine().attempts(work).expect("it is one of its works");
-        Grant { work, attempt }
+        self.run.observer.show_rest(watch);
     }
 }

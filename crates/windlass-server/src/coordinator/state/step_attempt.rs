@@ -4,10 +4,9 @@
 //! until the end of the attempt. `finally` follows the last attempt, and an interrupt, but no attempt
 //! that another one follows.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass_core::{Grant, Outcome, Timestamp, WorkId};
+use windlass_core::{Grant, Outcome, Timestamp};
 use windlass_store::{AttemptEnd, AttemptRecord};
 use windlass_workflow::Retry;
 
@@ -121,87 +120,5 @@ pub(super) fn outcome(ended: &Ended, retry: &Retry, stopping: bool) -> Outcome {
         // The engine adds the delay of the step's policy.
         false if again => Outcome::Retry { delay: Duration::ZERO },
         false => Outcome::Failed,
-    }
-}
-
-/// The attempts of a run that are under way, and what has to follow others.
-#[derive(Default)]
-pub(super) struct StepAttempts {
-    running: BTreeMap<WorkId, StepAttempt>,
-    /// The steps that have begun, and whose `finally` has not run since.
-    uncleaned: BTreeSet<WorkId>,
-    /// The steps whose `finally` starts after the next commit.
-    due_finally: Vec<WorkId>,
-    /// The steps whose checks behind the command were given up, and that have to end for it.
-    interrupted: Vec<WorkId>,
-}
-
-impl StepAttempts {
-    pub(super) fn insert(&mut self, attempt: StepAttempt) {
-        self.running.insert(attempt.start.grant.work, attempt);
-    }
-
-    pub(super) fn get(&self, work: WorkId) -> Option<&StepAttempt> {
-        self.running.get(&work)
-    }
-
-    /// Returns an attempt that is known to be under way.
-    pub(super) fn running(&mut self, work: WorkId) -> &mut StepAttempt {
-        self.running.get_mut(&work).expect("it is under way")
-    }
-
-    pub(super) fn remove(&mut self, work: WorkId) -> Option<StepAttempt> {
-        self.running.remove(&work)
-    }
-
-    pub(super) fn works(&self) -> Vec<WorkId> {
-        self.running.keys().copied().collect()
-    }
-
-    /// Returns whether no attempt is under way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.running.is_empty()
-    }
-
-    /// Notes that a step has begun whose `finally` has to run in any case.
-    pub(super) fn owe_finally(&mut self, work: WorkId) {
-        self.uncleaned.insert(work);
-    }
-
-    /// Notes that the `finally` of a step has run.
-    pub(super) fn note_cleaned(&mut self, work: WorkId) {
-        self.uncleaned.remove(&work);
-    }
-
-    /// Has the `finally` of a step that is under way start after the next commit.
-    pub(super) fn queue_finally(&mut self, work: WorkId) {
-        self.due_finally.push(work);
-    }
-
-    pub(super) fn take_due_finally(&mut self) -> Vec<WorkId> {
-        std::mem::take(&mut self.due_finally)
-    }
-
-    /// Returns the steps that are not under way and whose `finally` still has to run.
-    pub(super) fn uncleaned(&self) -> Vec<WorkId> {
-        let idle = |work: &&WorkId| !self.running.contains_key(work);
-        self.uncleaned.iter().filter(idle).copied().collect()
-    }
-
-    /// Returns whether a `finally` has to run, now or later.
-    pub(super) fn owes_finally(&self) -> bool {
-        !self.uncleaned.is_empty() || !self.due_finally.is_empty()
-    }
-
-    pub(super) fn interrupt(&mut self, work: WorkId) {
-        self.interrupted.push(work);
-    }
-
-    pub(super) fn take_interrupted(&mut self) -> Vec<WorkId> {
-        std::mem::take(&mut self.interrupted)
-    }
-
-    pub(super) fn has_interrupted(&self) -> bool {
-        !self.interrupted.is_empty()
     }
 }
