@@ -15,33 +15,33 @@ use rustix::process::Pid;
 use windlass_core::{Grant, Token};
 use windlass_workflow::{Shell, plain_words};
 
+use crate::command::CommandSpec;
 use crate::launch::{Launched, Launcher, Program};
 use crate::limit_tag::NewTag;
-use crate::order::Order;
 
 /// The variable that tells every process of a run which run it is.
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
-/// The variable by which what a process of a run calls of ours has the run's store.
+/// The variable by which `windlass`, called by a process of a run, finds the run's store.
 pub(crate) const STATE_VARIABLE: &str = "WINDLASS_STATE";
 /// The variable that carries the tokens of the names that an attempt holds.
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
 /// A process of a run that can be started at once.
 pub(crate) struct Ready {
-    pub(crate) order: Order,
-    /// What to start without asking a shell, where that is known.
+    pub(crate) order: CommandSpec,
+    /// What to start without a shell, where that is known.
     program: Option<Program>,
     tag: Option<NewTag>,
 }
 
 impl Ready {
     /// Prepares a process that works for `word`.
-    pub(crate) fn new(order: Order, word: &str) -> Self {
+    pub(crate) fn new(order: CommandSpec, word: &str) -> Self {
         let program = order.plain_program().or_else(|| order.shell());
         Self { program, tag: NewTag::for_child(word), order }
     }
 
-    /// Starts it, printing to `output`.
+    /// Starts the process, which prints to `output`.
     pub(crate) fn start(
         &self,
         launcher: &mut Launcher,
@@ -49,21 +49,21 @@ impl Ready {
     ) -> io::Result<Launched> {
         let mut launch = |program: &Program| launcher.launch(program, output, self.tag).ok();
         let started = self.program.as_ref().and_then(&mut launch);
-        // What cannot be executed is the shell's affair: it knows more ways, and what to say.
+        // A shell knows more ways to execute a file, and what to print if it cannot.
         let started = started.or_else(|| launch(&self.order.shell()?));
-        // The standard library looks everywhere, and says what is wrong.
+        // The standard library searches everywhere, and reports what is wrong.
         started.map_or_else(|| self.order.spawn(output, self.tag), Ok)
     }
 }
 
-/// The file of a program, as a shell would find it.
+/// Finds the file of a program as a shell would.
 fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(program.into());
     }
     let path = env::var_os("PATH")?;
     let mut dirs = env::split_paths(&path);
-    // Those that depend on where the step runs are not looked into here.
+    // A directory that depends on where the step runs is not searched here.
     let executable = |file: &PathBuf| access(file, Access::EXEC_OK).is_ok();
     let found = dirs.find_map(|dir| match dir.is_absolute() {
         true => Some(dir.join(program)).filter(executable).map(Some),
@@ -72,41 +72,41 @@ fn find(program: &str) -> Option<PathBuf> {
     found.flatten()
 }
 
-impl Order {
-    /// The program of a command line with which a shell would do nothing but start it.
+impl CommandSpec {
+    /// Returns the program of a command line with which a shell would do nothing but start it.
     fn plain_program(&self) -> Option<Program> {
         let words = self.plain_words()?;
         self.in_file(&find(&words[0])?, words.iter().map(String::as_str))
     }
 
-    /// The program that the order names: the shell, for a command line.
+    /// Returns the program that the command names: the shell, for a command line.
     fn shell(&self) -> Option<Program> {
         let name = self.program.as_str();
         let file = if self.sets("PATH") { None } else { find(name) };
         self.in_file(&file?, [name].into_iter().chain(self.arguments.iter().map(String::as_str)))
     }
 
-    /// The program and its arguments, where a shell would do nothing but start it.
+    /// Returns the program and its arguments, where a shell would do nothing but start it.
     fn plain_words(&self) -> Option<Vec<String>> {
         let (text, before) = self.arguments.split_last()?;
         let usual = Shell::default();
         let is_usual = self.program == usual.program && before == usual.arguments;
-        // What else can tell a shell what a word means.
+        // These variables change what a word means to a shell.
         let redefined = |name: &str| name == "PATH" || name.starts_with(FUNCTION);
         let own = self.env.iter().any(|(name, _)| redefined(name));
         if is_usual && !own && *PLAIN_ENVIRONMENT { plain_words(text) } else { None }
     }
 
-    /// Whether it has a variable of its own of this name.
+    /// Returns whether the command sets a variable of this name.
     fn sets(&self, variable: &str) -> bool {
         self.env.iter().any(|(name, _)| name == variable)
     }
 
-    /// The program in a file, as the order wants it.
+    /// Returns the program in a file, with the environment and directory of the command.
     fn in_file<'a>(&self, file: &Path, words: impl Iterator<Item = &'a str>) -> Option<Program> {
         let pwd = plain_path(&self.dir);
         let own = self.env.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        // What a shell would set, for programs that are started without one.
+        // A shell would set it, and some programs are started without one.
         let env: Vec<_> = [("PWD", pwd.as_os_str().as_bytes())].into_iter().chain(own).collect();
         Program::new(file, words, &env, &self.dir).ok()
     }
@@ -126,17 +126,17 @@ impl Order {
     }
 }
 
-/// How variables begin by which some shells hand functions on.
+/// How the names of variables begin by which some shells export functions.
 const FUNCTION: &str = "BASH_FUNC_";
 
-/// Whether nothing in our own environment changes what a word means to a shell.
+/// Whether nothing in the environment of this process changes what a word means to a shell.
 static PLAIN_ENVIRONMENT: LazyLock<bool> = LazyLock::new(|| {
     let is_function = |name: &str| name.starts_with(FUNCTION);
     let functions = env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_function));
     env::var_os("PATH").is_some_and(|path| !path.is_empty()) && !functions
 });
 
-/// The directory as `PWD` may tell it, without `.` and `..`.
+/// Returns the directory as `PWD` names it, without `.` and `..`.
 fn plain_path(dir: &Path) -> std::borrow::Cow<'_, Path> {
     let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
     if dir.components().all(plain) {
@@ -145,17 +145,17 @@ fn plain_path(dir: &Path) -> std::borrow::Cow<'_, Path> {
     fs::canonicalize(dir).map_or(dir.into(), Into::into)
 }
 
-/// The tokens as one word each, in the order of the names.
+/// Joins tokens to one text, in the order of their names.
 pub(crate) fn fence(tokens: &[Token]) -> String {
     tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Where the files of a run are.
+/// Returns the directory of the files of a run.
 pub(crate) fn run_dir(state: &Path, run: &str) -> PathBuf {
     state.join("runs").join(run)
 }
 
-/// Where the output of an attempt goes.
+/// Returns the path of the log of an attempt.
 pub(crate) fn log_path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let step: String = step.chars().take(64).map(|c| if plain(c) { c } else { '_' }).collect();

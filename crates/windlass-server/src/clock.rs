@@ -3,6 +3,10 @@
 //! Setting the wall clock does not disturb a process; a resumed run goes on at the time of its last
 //! fact if the wall clock stands before it, because the engine's time never goes back.
 
+#[cfg(test)]
+use std::sync::Arc;
+#[cfg(test)]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use windlass_core::Timestamp;
@@ -12,24 +16,48 @@ pub(crate) fn millis(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
+#[derive(Clone)]
 pub(crate) struct Clock {
-    began: Instant,
-    wall: Duration,
+    source: Source,
+    /// What the clock showed when its source began.
+    began: Duration,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// The monotonic clock of this machine, from this instant on.
+    Steady(Instant),
+    /// Nanoseconds that a test advances.
+    #[cfg(test)]
+    Manual(Arc<AtomicU64>),
 }
 
 impl Clock {
+    /// Starts a clock at the time of the wall clock.
     pub(crate) fn start() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { began: Instant::now(), wall }
+        Self { source: Source::Steady(Instant::now()), began: wall }
+    }
+
+    /// Starts a clock at zero that moves only when a test adds to `nanos`.
+    #[cfg(test)]
+    pub(crate) fn manual(nanos: &Arc<AtomicU64>) -> Self {
+        Self { source: Source::Manual(Arc::clone(nanos)), began: Duration::ZERO }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::ZERO.after(self.wall + self.began.elapsed())
+        let elapsed = match &self.source {
+            Source::Steady(began) => began.elapsed(),
+            // Only the test's own thread advances it.
+            #[cfg(test)]
+            Source::Manual(nanos) => Duration::from_nanos(nanos.load(Ordering::Relaxed)),
+        };
+        Timestamp::ZERO.after(self.began + elapsed)
     }
 
-    /// Goes on from `time`, unless it stands behind that already.
+    /// Sets the clock to `time`, unless it shows a later time already.
     pub(crate) fn catch_up(&mut self, time: Timestamp) {
-        self.wall += time.since(self.now());
+        self.began += time.since(self.now());
     }
 }
 

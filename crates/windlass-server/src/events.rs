@@ -13,7 +13,7 @@ use crate::signals::SignalPipe;
 
 /// How many events are read at once.
 const BATCH: usize = 1000;
-/// How often to look though nobody rang.
+/// How often to look again without a wake-up.
 const NET: Duration = Duration::from_secs(5);
 
 /// Why an event was not emitted, or none could be read.
@@ -47,7 +47,7 @@ pub enum EventError {
     Store(#[from] StoreError),
 }
 
-/// Emits an event, and says which number it has.
+/// Emits an event, and returns its number.
 pub fn emit(store: &mut Store, name: &str) -> Result<u64, EventError> {
     check_name(name)?;
     Ok(store.transact(|transaction| transaction.events().emit(name))?)
@@ -76,13 +76,13 @@ impl EventReader {
         Self { store, after, patterns }
     }
 
-    /// The events since the last call, as far as they match.
+    /// Returns the matching events since the last call.
     pub fn read(&mut self) -> Result<Vec<Event>, StoreError> {
         let after = self.after;
         let (mut events, last) = self.store.read(|transaction| {
             Ok((transaction.events().after(after, BATCH)?, transaction.events().last()?))
         })?;
-        // The last ones may have been forgotten.
+        // The last events may have been deleted.
         let read = events.last().map_or(after, |last| last.number);
         self.after = if events.len() < BATCH { read.max(last) } else { read };
         let matches = |name: &str| self.patterns.iter().any(|pattern| pattern.matches(name));
@@ -90,7 +90,7 @@ impl EventReader {
         Ok(events)
     }
 
-    /// Whether there is nothing to read.
+    /// Returns whether there is nothing to read.
     pub fn is_at_end(&mut self) -> Result<bool, StoreError> {
         Ok(self.store.last_event()? <= self.after)
     }
@@ -113,7 +113,7 @@ impl EventReader {
     }
 }
 
-/// Waits until a bell rings, a signal comes, or time is up. The signal, if it was one.
+/// Waits until a wake-up or a signal comes, or `patience` is over. Returns the signal, if one came.
 pub(crate) fn rest(
     bells: &[&Wakeup],
     signals: &SignalPipe,

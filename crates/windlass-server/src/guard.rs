@@ -1,19 +1,19 @@
-//! Guards: conditions that are checked until they pass, or until somebody decides.
+//! Guards: conditions that are checked until they pass, or until a user decides.
 //!
-//! [`check`] runs a condition once. A [`Vigil`] says when to check again and when time is up; it is
-//! pure, so whoever runs many things at once can keep many. [`watch`] keeps one, and waits. An event
+//! [`check()`] runs a condition once. A [`GuardPoll`] says when to check again and when time is up; it is
+//! pure, so a caller can keep many. [`watch()`] keeps one, and waits. An event
 //! that comes while a check runs is not lost: events are numbered, and a check remembers where they
 //! stood when it began.
 
 mod check;
+mod guard_poll;
 mod verdict;
-mod vigil;
 mod waiting;
 mod watch;
 
-pub(crate) use self::check::check_until_closed;
 pub use self::check::{Broken, Check, CheckResult, NotYet, check};
+pub(crate) use self::check::{CheckCommand, check_until_closed};
+pub use self::guard_poll::{GuardPoll, PollStep, UsedUp};
 pub use self::verdict::{Verdict, decide, verdict};
-pub use self::vigil::{UsedUp, Vigil, VigilStep};
 pub use self::waiting::waiting_guards;
 pub use self::watch::{GuardEnd, GuardError, GuardNews, Watch, watch};

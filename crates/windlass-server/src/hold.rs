@@ -21,8 +21,8 @@ use windlass_store::{Answer, Process, ProcessTree, Refused, Store, StoreError};
 use crate::asking::Asking;
 use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
 use crate::ended::Exit;
+use crate::heartbeat::{Heartbeat, HeldNames, Lost};
 use crate::poll::poll;
-use crate::pulse::{Beat, Lost, Pulse};
 use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
@@ -42,7 +42,7 @@ pub struct Hold {
     pub command: Vec<OsString>,
 }
 
-/// Why the command did not run, or did not come to its end.
+/// StopReason the command did not run, or did not come to its end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HoldError {
@@ -87,7 +87,7 @@ pub enum HoldError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Why it failed.
+        /// StopReason it failed.
         source: io::Error,
     },
     /// The store cannot be used.
@@ -173,17 +173,17 @@ impl Held {
             return Ok(code);
         }
         let (losing, mut writer) = io::pipe().map_err(io_error("a pipe cannot be made"))?;
-        let pulse = Pulse::start(store.opener(), beat, move |lost| {
+        let heartbeat = Heartbeat::start(store.opener(), beat, move |lost| {
             // Nobody listens any more once the command has ended.
             let _ = writer.write(&[lost as u8]);
         });
-        let _pulse = pulse.map_err(io_error("heartbeats cannot be sent"))?;
+        let _heartbeat = heartbeat.map_err(io_error("heartbeats cannot be sent"))?;
         let ended = running.until_end(self, signals, Losing::By(&losing))?;
         Ok(ended.expect("it is waited for without an end"))
     }
 
-    fn beat(&self, order: &Hold, running: &Running) -> Beat {
-        Beat {
+    fn beat(&self, order: &Hold, running: &Running) -> HeldNames {
+        HeldNames {
             holder: self.holder.clone(),
             names: self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect(),
             terms: order.terms,

@@ -39,6 +39,7 @@
 mod asking;
 mod attempt;
 mod clock;
+mod command;
 mod coordinator;
 mod ended;
 mod ender;
@@ -47,6 +48,7 @@ mod events;
 pub mod fault;
 mod files;
 mod guard;
+mod heartbeat;
 mod hold;
 mod launch;
 mod limit_tag;
@@ -57,7 +59,6 @@ mod logs;
 mod look;
 mod mailbox;
 mod nesting;
-mod order;
 mod orphans;
 mod outputs;
 mod own_logs;
@@ -65,7 +66,6 @@ mod poll;
 mod presence;
 mod primitive;
 mod processes;
-mod pulse;
 mod schedule;
 mod signals;
 mod size;
@@ -78,9 +78,10 @@ pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Updat
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
-    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, UsedUp, Verdict, Vigil,
-    VigilStep, Watch, check, decide, verdict, waiting_guards, watch,
+    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, GuardPoll, NotYet, PollStep,
+    UsedUp, Verdict, Watch, check, decide, verdict, waiting_guards, watch,
 };
+pub use heartbeat::Lost;
 pub use hold::{Hold, HoldError, hold};
 pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};
@@ -92,7 +93,6 @@ pub use look::{
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
-pub use pulse::Lost;
 pub use signals::is_heeded;
 pub use size::fits;
 pub use users::user_name;

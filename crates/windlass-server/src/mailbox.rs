@@ -19,7 +19,7 @@ pub(crate) struct Sender<T> {
     bell: Arc<OwnedFd>,
 }
 
-/// A mailbox, and how to reach it.
+/// Creates a mailbox and a sender for it.
 pub(crate) fn mailbox<T>() -> io::Result<(Sender<T>, Mailbox<T>)> {
     let (sender, messages) = mpsc::channel();
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -27,20 +27,20 @@ pub(crate) fn mailbox<T>() -> io::Result<(Sender<T>, Mailbox<T>)> {
 }
 
 impl<T> Mailbox<T> {
-    /// Everything that has come.
+    /// Takes all messages that have come.
     pub(crate) fn take(&self) -> Vec<T> {
-        // First the bell, so that whoever comes behind this look rings it again. It cannot be read
-        // if nobody has rung.
+        // The counter is reset before the messages are read, so that a message that comes later sets it
+        // again. The read fails if no message has come.
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
         self.messages.try_iter().collect()
     }
 }
 
 impl<T> Sender<T> {
-    /// Fails if nobody has the mailbox any more.
+    /// Sends a message; fails if the mailbox was dropped.
     pub(crate) fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.messages.send(message)?;
-        // It can only fail when it has been rung too often to count, and then it rings.
+        // It can only fail when the counter is full, and then the mailbox is readable.
         let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
         Ok(())
     }

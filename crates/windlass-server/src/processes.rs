@@ -24,6 +24,7 @@ use windlass_core::WorkId;
 use windlass_store::ProcessTree;
 
 use crate::attempt::{Ready, pid};
+use crate::command::CommandSpec;
 use crate::ended::{Ended, Exit};
 use crate::ender::{Condemned, Ender, Gone, KillPlan};
 #[cfg(windlass_faults)]
@@ -35,7 +36,6 @@ use crate::log_file::LogFile;
 use crate::log_pipe::{self, LogPipe};
 use crate::log_pipes::{self, LogPipes};
 use crate::mailbox::{Mailbox, Sender, mailbox};
-use crate::order::Order;
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
@@ -176,7 +176,7 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
     /// it.
-    pub(crate) fn new(job: Job, order: Order, traces: Traces, log: LogFile) -> Self {
+    pub(crate) fn new(job: Job, order: CommandSpec, traces: Traces, log: LogFile) -> Self {
         Self { job, ready: Ready::new(order, &traces.mark), traces, log }
     }
 
@@ -184,7 +184,7 @@ impl Prepared {
         self.job
     }
 
-    pub(crate) fn order(&self) -> &Order {
+    pub(crate) fn order(&self) -> &CommandSpec {
         &self.ready.order
     }
 

@@ -11,21 +11,23 @@ use windlass_core::{
     Happening, Input, Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp,
     Transition, WorkId, WorkState, World,
 };
-use windlass_store::{RunEnd, RunOutcome};
+use windlass_store::RunEnd;
 use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step};
 
 use crate::clock::Clock;
 use crate::outputs;
 
+mod deadlines;
 mod explaining;
+mod names;
 mod reopening;
 
-/// Why a step fails for which the whole run has no more time.
+/// The reason for the failure of a step for which the run has no more time.
 pub(crate) const TOO_LATE: &str = "past the deadline of the run";
 
 pub(crate) struct Schedule {
     plan: Plan,
-    /// Where the steps stand in it, by name.
+    /// The places of the steps in the plan, by name.
     places: BTreeMap<String, usize>,
     engine: Engine,
     capacity: CapacityTree,
@@ -34,29 +36,33 @@ pub(crate) struct Schedule {
     began: Timestamp,
     facts: Vec<Fact>,
     transitions: Vec<Transition>,
-    /// The works that a host-wide name has refused.
-    ticketed: BTreeSet<WorkId>,
-    /// The works that have a place in line for host-wide names: also those that look again and
-    /// find no room inside the run.
-    in_line: BTreeSet<WorkId>,
-    /// When the latest attempts that were replayed began.
+    /// The works that a name has refused which the whole machine shares.
+    refused_works: BTreeSet<WorkId>,
+    /// The works that have a place in the queues of such names, also those that look again and find
+    /// no room inside the run.
+    queued: BTreeSet<WorkId>,
+    /// When the latest attempt of each work began that was replayed.
     starts: BTreeMap<WorkId, Timestamp>,
-    /// Something was tried again after the end.
+    /// A user has had works of the ended run tried again.
     reopened: bool,
     /// Since when everything has ended.
     done: Option<Timestamp>,
-    /// Which works have blocked others, as far as somebody asked.
+    /// Which works have blocked others, as far as a caller has asked.
     blamed: BTreeMap<WorkId, WorkId>,
 }
 
 impl Schedule {
     pub(crate) fn new(plan: Plan) -> Self {
+        Self::with_clock(plan, Clock::start())
+    }
+
+    pub(crate) fn with_clock(plan: Plan, clock: Clock) -> Self {
         let mut capacity = CapacityTree::new(&plan.limits());
         for resource in &plan.resources {
             if let ResourceKind::Rate { rate, burst } = resource.kind {
                 let (amount, per) = (Amount::from(rate.count), rate.per);
                 let rate = Rate { amount, per, burst: Amount::from(burst) };
-                // From the very beginning, so that a resumed run counts the starts it replays at
+                // It counts from time zero, so that a resumed run counts the starts it replays at
                 // the times at which they were.
                 let set =
                     capacity.set_rate(CapacityTree::ROOT, &resource.name, rate, Timestamp::ZERO);
@@ -67,7 +73,6 @@ impl Schedule {
         let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
         let client = capacity.add_client(level);
-        let clock = Clock::start();
         let mut config = EngineConfig::default();
         config.seed = clock.now().as_nanos();
         let places = plan.steps.iter().enumerate();
@@ -80,8 +85,8 @@ impl Schedule {
             clock,
             facts: Vec::new(),
             transitions: Vec::new(),
-            ticketed: BTreeSet::new(),
-            in_line: BTreeSet::new(),
+            refused_works: BTreeSet::new(),
+            queued: BTreeSet::new(),
             starts: BTreeMap::new(),
             reopened: false,
             done: None,
@@ -89,7 +94,7 @@ impl Schedule {
         }
     }
 
-    /// Submits every step: the beginning of a new run.
+    /// Submits every step of a new run.
     pub(crate) fn submit_all(&mut self) {
         for place in 0..self.plan.steps.len() {
             self.with_submission(place, |schedule, submission| {
@@ -99,7 +104,7 @@ impl Schedule {
         }
     }
 
-    /// Goes through what is journaled: the beginning of a resumed run.
+    /// Replays the journal of a resumed run.
     pub(crate) fn replay(&mut self, facts: &[Fact]) {
         self.began = facts.first().map_or(self.began, |first| first.at);
         for place in 0..self.plan.steps.len() {
@@ -114,15 +119,15 @@ impl Schedule {
             self.call_at(fact.at, |engine, world| engine.evolve(world, fact));
         }
         self.transitions.clear();
-        // The wall clock may have been set back since: what is to happen in a minute still does.
+        // The wall clock may have been set back since, and what is due in a minute has to stay so.
         let last = facts.last().map_or(Timestamp::ZERO, |last| last.at);
         self.clock.catch_up(last);
     }
 
-    /// Goes on to the end of a run that was journaled and has ended then: what follows from the passing
-    /// of time alone, such as that a deadline has passed, stands in no fact.
+    /// Goes on to the time at which a replayed run has ended. What follows from the passing of time
+    /// alone, such as that a deadline has passed, is in no fact.
     pub(crate) fn replay_end(&mut self, end: RunEnd) {
-        // It is told in whole milliseconds.
+        // The end is stored in whole milliseconds.
         let at = Timestamp::from_millis(end.at_ms.unsigned_abs()).after(Duration::from_millis(1));
         self.call_at(at, |engine, world| engine.apply(world, Input::Tick)).expect("time passes");
         self.transitions.clear();
@@ -132,12 +137,12 @@ impl Schedule {
         &self.plan.steps[work.index()]
     }
 
-    /// What a step wrote for `key` in the attempt that has succeeded, if it did; its output was read
-    /// before its end was stored, so it can be read.
+    /// Returns what a step wrote for `key` in the attempt that has succeeded, if it did. Its output was
+    /// read before its end was stored, so it can be read.
     pub(crate) fn output(&self, logs: &Path, step: &str, key: &str) -> Option<String> {
         let place = *self.places.get(step)?;
         let work = WorkId::from_index(place);
-        // What it has to ensure may be about that, and is looked at before its end.
+        // The checks of what it has to ensure may need its output before its end.
         let counts =
             |phase: &Phase| *phase == Phase::Success || phase.state() == WorkState::Running;
         self.engine.phase(work).filter(counts)?;
@@ -145,7 +150,7 @@ impl Schedule {
         outputs::read(&outputs::path(logs, Grant { work, attempt }, step)).ok()?.remove(key)
     }
 
-    /// How many steps can run at a time.
+    /// Returns how many steps can run at a time.
     pub(crate) fn at_once(&self) -> usize {
         self.len().min(slots(&self.plan) as usize)
     }
@@ -162,10 +167,14 @@ impl Schedule {
         &self.engine
     }
 
-    /// The works in a phase that `fits`.
+    /// Returns the works in a phase that `fits`.
     pub(crate) fn works_in(&self, fits: impl Fn(Phase) -> bool) -> Vec<WorkId> {
         let fits = |work: &WorkId| self.engine.phase(*work).is_some_and(&fits);
         self.engine.works().filter(fits).collect()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -176,8 +185,8 @@ impl Schedule {
         self.call(|engine, world| engine.apply(world, input))
     }
 
-    /// Once a step has failed for good, the others are left alone, or nothing new starts, or all of
-    /// them end, as the plan says.
+    /// Does what the plan says for the case that a step has failed for good: leaves the others alone,
+    /// starts nothing new, or ends all of them.
     pub(crate) fn heed_failures(&mut self) {
         if self.engine.metrics().count(WorkState::Failed) == 0 {
             return;
@@ -186,7 +195,7 @@ impl Schedule {
             OnFailure::Finish => {}
             OnFailure::Cancel => self.apply(Input::CancelAll).expect("everything can be cancelled"),
             OnFailure::Stop => {
-                // Those who wait before those they wait for, so that none is blocked by another.
+                // Dependents come before their dependencies, so that none is blocked by another.
                 for work in self.works_in(|phase| phase.state() == WorkState::Pending).iter().rev()
                 {
                     self.apply(Input::Cancel(*work)).expect("it has not ended");
@@ -195,7 +204,7 @@ impl Schedule {
         }
     }
 
-    /// An attempt that the journal says is under way is lost. When is not known, so nothing that has
+    /// Ends an attempt that was lost as interrupted. When it was lost is unknown, so nothing that has
     /// come due since the last fact comes before it: an interrupted attempt has not timed out.
     pub(crate) fn lose(&mut self, grant: Grant) {
         let lost = Input::Finished { grant, outcome: Outcome::Interrupted };
@@ -203,74 +212,25 @@ impl Schedule {
         applied.expect("the journal says that it runs");
     }
 
-    /// The works that have begun an attempt.
+    /// Returns the works that have begun an attempt.
     pub(crate) fn begun(&self) -> Vec<WorkId> {
         let begun =
             |work: &WorkId| self.engine.attempts(*work).is_some_and(|attempts| attempts > 0);
         self.engine.works().filter(begun).collect()
     }
 
-    /// When the latest attempt of a work began, as far as the journal that was replayed knows.
+    /// Returns when the latest attempt of a work began, as far as the replayed journal tells.
     pub(crate) fn began_attempt(&self, work: WorkId) -> Timestamp {
         self.starts.get(&work).copied().unwrap_or(self.began)
     }
 
-    /// Which work that failed, or was cancelled, has blocked this one. Cheap for one that is asked
-    /// about after those that it follows.
-    pub(crate) fn why_blocked(&mut self, work: WorkId) -> Option<String> {
-        if self.engine.phase(work) != Some(Phase::Blocked) {
-            return None;
-        }
-        let culprit = self.culprit(work)?;
-        self.blamed.insert(work, culprit);
-        let cancelled = self.engine.phase(culprit) == Some(Phase::Cancelled);
-        let end = if cancelled { "was cancelled" } else { "failed" };
-        Some(format!("{} {end}", self.step(culprit).name))
-    }
-
-    /// The first work on the way up from a blocked one that is not blocked itself.
-    fn culprit(&self, mut blocked: WorkId) -> Option<WorkId> {
-        loop {
-            let on = self.blocker(blocked)?;
-            if self.engine.phase(on) != Some(Phase::Blocked) {
-                return Some(on);
-            }
-            if let Some(known) = self.blamed.get(&on) {
-                return Some(*known);
-            }
-            blocked = on;
-        }
-    }
-
-    /// A work whose end has blocked this one.
-    fn blocker(&self, work: WorkId) -> Option<WorkId> {
-        let blocks = |on: &Dependency| match self.engine.phase(on.work) {
-            Some(Phase::Blocked | Phase::Cancelled) => on.kind != EdgeKind::Done,
-            Some(Phase::Failed) => on.kind == EdgeKind::Success,
-            _ => false,
-        };
-        self.engine.dependencies(work).find(blocks).map(|on| on.work)
-    }
-
-    /// Why steps are cancelled though nobody has asked for it: one has failed, and that stops the others.
-    pub(crate) fn why_stopped(&self) -> Option<String> {
-        let how = match self.plan.on_failure {
-            OnFailure::Finish => return None,
-            OnFailure::Stop => "stop",
-            OnFailure::Cancel => "cancel",
-        };
-        let mut works = self.engine.works();
-        let failed = works.find(|work| self.engine.phase(*work) == Some(Phase::Failed))?;
-        Some(format!("{} failed, and on_failure is \"{how}\"", self.step(failed).name))
-    }
-
-    /// The works that have ended since transitions were last taken.
+    /// Returns the works that have ended since transitions were last taken.
     pub(crate) fn just_ended(&self) -> BTreeSet<WorkId> {
         let ended = self.transitions.iter().filter(|change| change.to.state().is_terminal());
         ended.map(|change| change.work).collect()
     }
 
-    /// Whether nothing has happened since transitions were last taken but starts and good ends.
+    /// Returns whether only starts and successes have happened since transitions were last taken.
     pub(crate) fn all_is_well(&self) -> bool {
         let well = |phase: Phase| {
             use Phase::{Granted, Ready, Running, Success, Waiting};
@@ -279,29 +239,7 @@ impl Schedule {
         self.transitions.iter().all(|change| well(change.to))
     }
 
-    /// Whether the deadline of the run has passed.
-    pub(crate) fn is_too_late(&self) -> bool {
-        self.is_past_deadline(self.now())
-    }
-
-    /// A run that was tried again has no deadline.
-    fn is_past_deadline(&self, at: Timestamp) -> bool {
-        !self.reopened && self.deadline().is_some_and(|deadline| at >= deadline)
-    }
-
-    /// How a run ends in which everything has ended, as far as its steps tell.
-    pub(crate) fn outcome(&self) -> RunOutcome {
-        let count = |state| self.engine.metrics().count(state);
-        let bad = count(WorkState::Failed) + count(WorkState::Blocked);
-        match count(WorkState::Success) == self.len() {
-            true => RunOutcome::Succeeded,
-            false if self.done.is_some_and(|at| self.is_past_deadline(at)) => RunOutcome::TooLate,
-            false if bad == 0 => RunOutcome::Cancelled,
-            false => RunOutcome::Failed,
-        }
-    }
-
-    /// The works that a step's name stands for.
+    /// Returns the work of the step of that name.
     pub(crate) fn called(&self, step: &str) -> Option<WorkId> {
         self.places.get(step).map(|place| WorkId::from_index(*place))
     }
@@ -310,63 +248,22 @@ impl Schedule {
         self.call(Engine::take_next)
     }
 
-    /// The granted work cannot begin: a host-wide name refused it.
-    pub(crate) fn refuse(&mut self, grant: Grant) -> Result<(), Rejected> {
-        self.apply(Input::Refuse(grant))?;
-        self.ticketed.insert(grant.work);
-        self.in_line.insert(grant.work);
-        Ok(())
-    }
-
-    /// The granted work begins: whatever it stood in line for, it has.
-    pub(crate) fn begin(&mut self, grant: Grant) -> Result<(), Rejected> {
-        self.apply(Input::Begin(grant))?;
-        self.in_line.remove(&grant.work);
-        Ok(())
-    }
-
-    /// Whether a work waits for a host-wide name that has refused it.
-    pub(crate) fn waits_outside(&self) -> bool {
-        !self.ticketed.is_empty()
-    }
-
-    /// Gives up the places in line of the works in a phase that `fits`; the attempts that had them.
-    pub(crate) fn leave_lines(&mut self, fits: impl Fn(Phase) -> bool) -> Vec<Grant> {
-        let engine = &self.engine;
-        let leaves = |work: &WorkId| fits(engine.phase(*work).expect("it is one of its works"));
-        let leave = self.in_line.extract_if(.., leaves);
-        leave.map(|work| next_attempt(engine, work)).collect()
-    }
-
-    /// The attempts that a host-wide name has refused, unless their works have ended meanwhile.
-    pub(crate) fn refused(&mut self) -> Vec<Grant> {
-        let engine = &self.engine;
-        self.ticketed.retain(|work| engine.phase(*work) == Some(Phase::WaitingOutside));
-        self.ticketed.iter().map(|work| next_attempt(engine, *work)).collect()
-    }
-
-    /// Has a work that was refused look again.
-    pub(crate) fn ring(&mut self, work: WorkId) {
-        self.ticketed.remove(&work);
-        self.apply(Input::Ring(work)).expect("it was refused before");
-    }
-
-    /// The facts that nobody has taken so far.
+    /// Returns the facts that are not committed.
     pub(crate) fn facts(&self) -> &[Fact] {
         &self.facts
     }
 
-    /// The facts since the last call.
+    /// Takes the facts that are not committed; the caller keeps them until they are.
     pub(crate) fn take_facts(&mut self) -> Vec<Fact> {
         std::mem::take(&mut self.facts)
     }
 
-    /// The transitions that nobody has taken so far.
+    /// Returns the transitions since they were last taken.
     pub(crate) fn transitions(&self) -> &[Transition] {
         &self.transitions
     }
 
-    /// The transitions since the last call.
+    /// Takes the transitions since the last call.
     pub(crate) fn take_transitions(&mut self) -> Vec<Transition> {
         std::mem::take(&mut self.transitions)
     }
@@ -391,19 +288,6 @@ impl Schedule {
         act(self, Submission { after: &after, cost, priority, retries, extras: Some(&extras) })
     }
 
-    /// Until when an attempt of `work` that begins now has time, in seconds since 1970.
-    pub(crate) fn until(&self, work: WorkId) -> Option<u64> {
-        let own = self.step(work).timeout.map(|timeout| self.now().after(timeout));
-        let whole = self.deadline().filter(|_| !self.reopened);
-        let until = own.into_iter().chain(whole).min()?;
-        Some(until.since(Timestamp::ZERO).as_secs())
-    }
-
-    /// When the whole run has to be over.
-    pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        self.plan.deadline.map(|deadline| self.began.after(deadline))
-    }
-
     fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
         self.call_at(self.clock.now(), call)
     }
@@ -415,7 +299,7 @@ impl Schedule {
     ) -> T {
         #[cfg(windlass_faults)]
         crate::fault::note_time(now);
-        // The tree is private, so there is nobody else to wake.
+        // No other engine uses the tree, so there is none to wake.
         let mut wakes = Vec::new();
         let mut world = World {
             now,
@@ -443,7 +327,7 @@ fn dependency(edge: &Edge) -> Dependency {
     Dependency { work: WorkId::from_index(edge.step), kind }
 }
 
-/// How many steps may run at a time.
+/// Returns how many steps may run at a time.
 fn slots(plan: &Plan) -> u32 {
     plan.concurrency.unwrap_or_else(cpus)
 }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::param::page_size;
 use thiserror::Error;
 
-use crate::order::Order;
+use crate::command::CommandSpec;
 
 /// How many pages one argument or variable may take.
 const PAGES: usize = 32;
@@ -65,7 +65,7 @@ pub(crate) fn check(value: &str, what: impl FnOnce() -> String) -> Result<(), To
 }
 
 /// Says what takes so much room that a program could not be started, if that is why.
-pub(crate) fn explain(error: std::io::Error, order: &Order) -> std::io::Error {
+pub(crate) fn explain(error: std::io::Error, order: &CommandSpec) -> std::io::Error {
     if error.raw_os_error() != Some(Errno::TOOBIG.raw_os_error()) {
         return error;
     }

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::bench::{Bench, eventually, signal, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 use rustix::process::Signal;
 
 /// Runs a workflow, and says which words stand in what it told, in this order.
@@ -322,4 +322,27 @@ fn steps_are_told_which_items_they_have() {
     let (_, output) = Bench::run(flow);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("both | a,b\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_check_that_is_given_up_does_not_outlive_the_run() {
+    for side in ["ensure", "guard"] {
+        for cancel in [true, false] {
+            let flow = format!(
+                "[step.a]\nrun = 'true'\n{side} = 'g'\n\
+                 [guard.g]\ncondition = 'sleep 600 & echo $! > new; mv new pid; wait'\n"
+            );
+            let bench = Bench::new();
+            bench.write("flow.toml", &flow);
+            let mut run = bench.start(&["run", "flow.toml"]);
+            bench.await_file("pid");
+            match cancel {
+                true => assert!(bench.call(&["cancel", &bench.run_id()]).status.success()),
+                false => signal(&run, Signal::INT),
+            }
+            let code = run.wait().expect("it can be waited for").code();
+            assert_eq!(code, Some(if cancel { 3 } else { 130 }), "{side}");
+            assert!(!runs(&bench.read("pid")), "{side}, cancelled: {cancel}");
+        }
+    }
 }

@@ -124,7 +124,7 @@ fn a_step_whose_log_cannot_be_written_stops_the_run_and_is_done_again() {
 /// that has those of any run, and then does this.
 fn run_without_threads(step: &str, more: &str) -> (Bench, Output) {
     let bench = Bench::new();
-    let limit = "until cat /proc/$PPID/task/*/comm | grep -qx pulse; do sleep 0.02; done; \
+    let limit = "until cat /proc/$PPID/task/*/comm | grep -qx heartbeat; do sleep 0.02; done; \
          size=$(awk '/VmSize/ { print $2 }' /proc/$PPID/status); \
         prlimit --pid $PPID --as=$(( (size + 1536) * 1024 ));";
     bench.write("flow.toml", &format!("[step.a]\nrun = \"\"\"{limit} {step}\"\"\"\n{more}"));

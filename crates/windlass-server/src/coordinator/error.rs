@@ -1,4 +1,4 @@
-//! Why a run cannot go on, or is not what somebody took it for.
+//! StopReason a run cannot go on, or does not fit what the caller asked for.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use windlass_workflow::{NoSuchStep, ParamErrors, ParseErrors};
 use crate::files;
 use crate::users::user_name;
 
-/// Why a run could not go on.
+/// StopReason a run could not go on.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -20,10 +20,10 @@ pub enum RunError {
     /// The stored workflow cannot be read by this version.
     #[error("the stored workflow cannot be read:\n{0}")]
     Mistakes(#[from] ParseErrors),
-    /// A value that was given makes no sense, or one is missing.
+    /// A parameter has an invalid value, or none.
     #[error(transparent)]
     Params(#[from] ParamErrors),
-    /// A step was asked for that there is not.
+    /// The caller asked for a step that does not exist.
     #[error(transparent)]
     NoSuchStep(#[from] NoSuchStep),
     /// The system refused something that a run needs.
@@ -31,7 +31,7 @@ pub enum RunError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Why it failed.
+        /// StopReason it failed.
         source: io::Error,
     },
     /// Another process leads the run.
@@ -92,7 +92,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether as many files are open, or as many processes and threads run, as may be.
+    /// Returns whether as many files are open, or as many processes and threads run, as the system allows.
     pub(super) fn is_no_room(&self) -> bool {
         match self {
             RunError::Io { source, .. } | RunError::Store(StoreError::Io { source, .. }) => {

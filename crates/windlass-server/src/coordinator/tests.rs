@@ -3,12 +3,16 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use windlass_core::{Name, Token};
 use windlass_store::{Answer, HolderId, Process, RunOutcome, StoreError, Transaction};
 
+use super::journal::Start;
 use super::*;
 
+mod doubles;
 mod order;
 mod power;
+mod run_loop;
 mod watched;
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -19,13 +23,13 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Whether a process runs; one that only waits to be reaped has no command line any more.
+/// Returns whether a process runs; one that only waits to be reaped has no command line any more.
 fn runs(pid: &str) -> bool {
     let line = fs::read(format!("/proc/{}/cmdline", pid.trim()));
     line.is_ok_and(|line| !line.is_empty())
 }
 
-/// Takes the run away from whoever leads it in this process.
+/// Takes the lead of the run away from this process.
 fn depose(store: &mut Store, run: &str) {
     let process = Process::current().expect("this is Linux");
     let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
@@ -52,7 +56,7 @@ fn a_run_that_cannot_go_on_leaves_no_step_running() {
     let coordinator = coordinator.expect("it can be submitted");
     let run = coordinator.run_id().to_owned();
     let leading = thread::spawn(move || coordinator.lead(|_| {}));
-    let path = |name: &str| -> PathBuf { Path::new(dir.path()).join(name) };
+    let path = |name: &str| dir.path().join(name);
     eventually("step b has begun", || path("begun").exists());
 
     depose(&mut open(), &run);
@@ -77,7 +81,7 @@ fn a_request_is_heard_however_early_it_comes() {
     let run = coordinator.run_id().to_owned();
     let mut store = open();
     let leading = thread::spawn(move || coordinator.lead(|_| {}));
-    // The step runs, and the bells of the run may not hang yet.
+    // The step runs, and the run may not have registered its wake-ups yet.
     let begun = dir.path().join("begun");
     while !begun.exists() {
         thread::yield_now();
@@ -87,7 +91,7 @@ fn a_request_is_heard_however_early_it_comes() {
     assert_eq!(end, End::Cancelled);
 }
 
-/// A run of `text` that was submitted to the store in `state`, and whoever leads it.
+/// Submits a run of `text` to the store in `state`, and returns its coordinator and its id.
 fn submitted(dir: &Path, text: &str) -> (Coordinator, String) {
     let order = RunRecord {
         file: "flow.toml".to_owned(),
@@ -102,7 +106,7 @@ fn submitted(dir: &Path, text: &str) -> (Coordinator, String) {
 }
 
 #[test]
-fn a_run_that_ends_while_somebody_asks_to_go_on_with_it_is_not_led_again() {
+fn a_run_that_ends_while_a_user_resumes_it_is_not_led_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let (coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
     let mut store = Store::open(&dir.path().join("state")).expect("a store");
@@ -112,7 +116,7 @@ fn a_run_that_ends_while_somebody_asks_to_go_on_with_it_is_not_led_again() {
 
     let mut go_on = |record: &RunRecord, expected| {
         store.transact(|transaction| {
-            Leader::succeed(transaction, record.clone(), &plan, expected).map(|led| led.map(drop))
+            Leader::take_over(transaction, record.clone(), &plan, expected).map(|led| led.map(drop))
         })
     };
     let over = go_on(&record, Expected::Open).expect("the store works").expect_err("it has ended");
@@ -120,14 +124,14 @@ fn a_run_that_ends_while_somebody_asks_to_go_on_with_it_is_not_led_again() {
     let pruned = RunRecord { id: "0".to_owned(), ..record };
     let gone = go_on(&pruned, Expected::Open).expect_err("there is no such run");
     assert!(matches!(gone, StoreError::UnknownRun { .. }), "{gone}");
-    assert!(store.overview().expect("the store works").is_empty(), "nobody leads anything");
+    assert!(store.overview().expect("the store works").is_empty(), "no process leads anything");
 }
 
 #[test]
 fn a_run_that_has_not_ended_is_left_alone_by_a_retry() {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
-    coordinator.give_up(None).expect("the store works");
+    coordinator.run.abandon(None).expect("the store works");
     let mut store = Store::open(&dir.path().join("state")).expect("a store");
     let before = store.facts(&run).expect("the store works");
 
@@ -135,7 +139,7 @@ fn a_run_that_has_not_ended_is_left_alone_by_a_retry() {
     let refused = Coordinator::retry(again, &run, &[]).err().expect("it has not ended");
     assert!(matches!(refused, RunError::NotOver { .. }), "{refused}");
     assert_eq!(store.facts(&run).expect("the store works"), before);
-    assert!(store.overview().expect("the store works").is_empty(), "nobody leads it");
+    assert!(store.overview().expect("the store works").is_empty(), "no process leads it");
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn what_was_asked_of_a_run_too_late_is_not_left_for_its_retry() {
     let cancel = [Ask::Cancel(None)];
     ask(&mut store, &run, &cancel).expect("it has not ended");
     let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
-    coordinator.give_up(Some(end)).expect("the store works");
+    coordinator.run.abandon(Some(end)).expect("the store works");
 
     let asked = store.read(|transaction| transaction.requests().pending(&format!("run/{run}")));
     assert_eq!(asked.expect("the store works"), []);
@@ -160,17 +164,19 @@ fn a_step_whose_lock_was_lost_before_it_began_does_not_begin() {
         let dir = tempfile::tempdir().expect("a directory");
         let text = "[step.a]\nlock = 'x'\nrun = 'touch begun'\n";
         let (mut coordinator, _) = submitted(dir.path(), text);
-        let starts = coordinator.keep(Vec::new()).expect("the store works");
-        // This process is stopped for a minute, and somebody else takes the lock.
-        coordinator.decided -= Duration::from_secs(60);
+        coordinator.run.take_in().expect("the store works");
+        let starts = coordinator.run.commit().expect("the store works");
+        // This process is stopped for a minute, and another process takes the lock.
+        coordinator.run.state_mut().backdate_decisions(Duration::from_secs(60));
         for Start { grant, names, .. } in starts.iter().filter(|_| lost) {
             let (name, token) = &names[0];
-            let holder = coordinator.leader.holder_of(*grant);
+            let holder = coordinator.run.state().identity().holder(*grant);
             let release =
                 |transaction: &Transaction<'_>| transaction.leases().release(name, &holder, *token);
-            coordinator.store.transact(release).expect("the store works");
+            let released = coordinator.run.journal_mut().store().transact(release);
+            assert_eq!(released.expect("the store works"), Answer::Released);
         }
-        starts.into_iter().try_for_each(|start| coordinator.start(start)).expect("it goes on");
+        coordinator.run.act(starts).expect("it goes on");
         let end = coordinator.lead(|_| {}).expect("it is led to its end");
         assert_eq!(end == End::Failed, lost);
         assert_eq!(dir.path().join("begun").exists(), !lost);
@@ -178,14 +184,14 @@ fn a_step_whose_lock_was_lost_before_it_began_does_not_begin() {
 }
 
 #[test]
-fn whoever_has_lost_the_lead_of_a_run_does_not_end_it() {
+fn a_process_that_has_lost_the_lead_of_a_run_does_not_end_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
     let mut store = Store::open(&dir.path().join("state")).expect("a store");
     depose(&mut store, &run);
     let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
-    let refused = coordinator.give_up(Some(end)).expect_err("somebody else may lead it");
-    assert!(matches!(refused, StoreError::StaleEpoch { .. }), "{refused}");
+    let refused = coordinator.run.abandon(Some(end)).expect_err("another process may lead it");
+    assert!(matches!(refused, RunError::Store(StoreError::StaleEpoch { .. })), "{refused}");
     let stored = store.read(|transaction| transaction.runs().end(&run)).expect("the store works");
     assert_eq!(stored, None);
 }

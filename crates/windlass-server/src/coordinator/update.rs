@@ -1,10 +1,10 @@
-//! What those who watch a run are told.
+//! What a caller that watches a run is told.
 
 use std::path::PathBuf;
 
 use windlass_core::WorkState;
 
-/// Something to tell those who watch a run.
+/// Something that has happened in a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Update<'a> {
@@ -14,13 +14,13 @@ pub enum Update<'a> {
     Waits {
         /// The step's name.
         step: &'a str,
-        /// What it waits for, as a phrase: "guard approved: exit code 1". What can be done about it
-        /// stands behind a line break.
+        /// What it waits for, as a phrase: "guard approved: exit code 1". What the user can do
+        /// about it follows a line break.
         what: &'a str,
         /// When, in nanoseconds since 1970.
         at_nanos: u64,
     },
-    /// A signal has come: everything that runs was asked to end.
+    /// A signal has come, and everything that runs was asked to end.
     Stopping,
     /// A sentence about the run itself.
     Notice(&'a str),
@@ -44,7 +44,7 @@ pub struct Change<'a> {
     pub skipped: bool,
     /// When its next attempt may begin, in nanoseconds since 1970, if one comes later.
     pub due_nanos: Option<u64>,
-    /// What there is to say about it, as a phrase: "exit code 3".
+    /// The reason, as a phrase: "exit code 3".
     pub why: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub enum End {
     Failed,
     /// Not every step succeeded before the deadline of the run.
     TooLate,
-    /// Somebody cancelled it.
+    /// A user cancelled it.
     Cancelled,
     /// A signal interrupted it; it can be resumed.
     Interrupted {

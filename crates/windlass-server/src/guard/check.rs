@@ -1,4 +1,4 @@
-//! One check of a condition: a shell that is given so much time, and ends with all it has started.
+//! One check of a condition: a shell with a time limit, which ends with everything it has started.
 
 use std::fmt;
 use std::io::{self, PipeReader, Read};
@@ -14,34 +14,28 @@ use windlass_store::ProcessTree;
 use windlass_workflow::{Script, format_duration};
 
 use crate::attempt::pid;
+use crate::command::{CommandSpec, script_command};
 use crate::poll::poll;
 use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
 
-/// How much of the last output is kept.
+/// How many bytes of the last output are kept.
 const TAIL: usize = 400;
 
 /// What to check, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
-    /// The condition.
+    /// The script of the condition.
     pub script: &'a Script,
-    /// What its text refers to, and whatever else it should see.
+    /// The variables to which its text refers, and all others that it is given.
     pub env: &'a [(String, String)],
-    /// Where it runs.
+    /// The directory in which it runs.
     pub dir: &'a Path,
     /// How long it may take.
     pub limit: Duration,
-    /// The words that mark its processes; nobody else uses the last of them.
+    /// The tags that its processes carry; no other process carries the last of them.
     pub mark: &'a str,
-}
-
-impl Check<'_> {
-    /// Returns the word that marks the processes of this check alone.
-    fn own_word(&self) -> &str {
-        self.mark.rsplit(' ').next().unwrap_or_default()
-    }
 }
 
 /// How a check ended.
@@ -55,39 +49,39 @@ pub enum CheckResult {
     Broken(Broken),
 }
 
-/// Why a condition does not hold, with the last line that it printed.
+/// StopReason a condition does not hold, with the last line that it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotYet {
     /// It exited with another code than 0.
     Exit {
-        /// The code.
+        /// The exit code.
         code: i32,
-        /// What it said last.
+        /// The last line that it printed.
         said: String,
     },
     /// A signal ended it.
     Signal {
         /// The signal.
         signal: i32,
-        /// What it said last.
+        /// The last line that it printed.
         said: String,
     },
     /// It took too long, and was ended with everything it had started.
     TimedOut {
         /// How long it was given.
         limit: Duration,
-        /// What it said last.
+        /// The last line that it printed.
         said: String,
     },
 }
 
-/// Why a condition cannot be checked.
+/// StopReason a condition cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// 126 if its command cannot be executed, 127 if it cannot be found.
     pub code: i32,
-    /// What was said about it.
+    /// What the shell printed about it.
     pub said: String,
 }
 
@@ -119,12 +113,41 @@ impl fmt::Display for Broken {
     }
 }
 
+/// A command that checks a condition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckCommand<'a> {
+    pub(crate) command: &'a CommandSpec,
+    /// How long it may take.
+    pub(crate) limit: Duration,
+    /// The tags that its processes carry; no other process carries the last of them.
+    pub(crate) tags: &'a str,
+}
+
+impl CheckCommand<'_> {
+    /// Returns the tag that only the processes of this check carry.
+    fn own_tag(&self) -> &str {
+        self.tags.rsplit(' ').next().unwrap_or_default()
+    }
+}
+
+impl Check<'_> {
+    fn command(&self) -> CommandSpec {
+        let (program, arguments) = script_command(self.script);
+        CommandSpec { program, arguments, env: self.env.to_vec(), dir: self.dir.to_owned() }
+    }
+
+    fn run(&self, stop: Option<&dyn AsFd>) -> io::Result<Option<CheckResult>> {
+        let command = &self.command();
+        check_until(&CheckCommand { command, limit: self.limit, tags: self.mark }, stop)
+    }
+}
+
 /// Runs a condition once, or until a signal comes.
 pub(crate) fn check_until_signal(
     check: &Check<'_>,
     signals: &SignalPipe,
 ) -> io::Result<Result<CheckResult, i32>> {
-    match check_until(check, Some(signals))? {
+    match check.run(Some(signals))? {
         Some(result) => Ok(Ok(result)),
         None => signals.next().map(Err),
     }
@@ -132,22 +155,25 @@ pub(crate) fn check_until_signal(
 
 /// Runs a condition once, or until the other end of `stop` is closed: then there is no result.
 pub(crate) fn check_until_closed(
-    check: &Check<'_>,
+    check: &CheckCommand<'_>,
     stop: &PipeReader,
 ) -> io::Result<Option<CheckResult>> {
     check_until(check, Some(stop))
 }
 
 /// Runs a condition once, or until `stop` can be read: then there is no result.
-fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<CheckResult>> {
+fn check_until(
+    check: &CheckCommand<'_>,
+    stop: Option<&dyn AsFd>,
+) -> io::Result<Option<CheckResult>> {
     let mut running = match Running::start(check)? {
         Ok(running) => running,
         Err(broken) => return Ok(Some(CheckResult::Broken(broken))),
     };
     let ended = running.until_end(check, stop);
-    // Whatever the condition has left behind ends with it, also what holds on to its output.
+    // What the condition has left running ends with it, also if it holds the output open.
     let tree = ProcessTree {
-        mark: tree::mark(check.own_word()),
+        mark: tree::mark(check.own_tag()),
         group: tree::group_of(running.child.id()),
     };
     let killed = running.child.kill().and_then(|()| tree::end(&tree));
@@ -179,7 +205,7 @@ fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(check: &Check<'_>) -> io::Result<CheckResult> {
-    Ok(check_until(check, None)?.expect("nothing stops it"))
+    Ok(check.run(None)?.expect("nothing stops it"))
 }
 
 fn result(status: ExitStatus, said: String) -> CheckResult {
@@ -207,20 +233,20 @@ struct Running {
 }
 
 impl Running {
-    fn start(check: &Check<'_>) -> io::Result<Result<Self, Broken>> {
+    fn start(check: &CheckCommand<'_>) -> io::Result<Result<Self, Broken>> {
         let (output, writer) = io::pipe()?;
         ioctl_fionbio(&output, true)?;
-        let shell = &check.script.shell;
-        let mut command = Command::new(&shell.program);
-        command.args(&shell.arguments).arg(check.script.text.text()).current_dir(check.dir);
-        command.envs(check.env.iter().map(|(name, value)| (name, value)));
-        command.env(MARKS, marks_with(check.mark));
+        let CommandSpec { program, arguments, env, dir } = check.command;
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(dir);
+        command.envs(env.iter().map(|(name, value)| (name, value)));
+        command.env(MARKS, marks_with(check.tags));
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        let child = match spawn(&mut command, GroupChoice::Own, check.own_word()) {
+        let child = match spawn(&mut command, GroupChoice::Own, check.own_tag()) {
             Ok(child) => child,
             Err(error) => {
                 let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-                let said = format!("{} in {}: {error}", shell.program, check.dir.display());
+                let said = format!("{program} in {}: {error}", dir.display());
                 return Ok(Err(Broken { code, said }));
             }
         };
@@ -229,7 +255,11 @@ impl Running {
         Ok(Ok(Self { child, ended, output, tail: Vec::new() }))
     }
 
-    fn until_end(&mut self, check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Ended> {
+    fn until_end(
+        &mut self,
+        check: &CheckCommand<'_>,
+        stop: Option<&dyn AsFd>,
+    ) -> io::Result<Ended> {
         let began = Instant::now();
         loop {
             let left = check.limit.saturating_sub(began.elapsed());
@@ -252,7 +282,7 @@ impl Running {
         }
     }
 
-    /// Reads what there is, as much as a pipe holds, and keeps the end of it.
+    /// Reads the output so far, at most as much as a pipe holds, and keeps its end.
     fn read(&mut self) {
         let mut chunk = [0; 8192];
         for _ in 0..16 {

@@ -1,8 +1,8 @@
-//! What a person decides about a guard that waits, as a request in the store.
+//! A user's decision about a guard that waits, as a request in the store.
 
 use windlass_store::{Store, StoreError};
 
-/// What a person decides.
+/// What a user decides about a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It passes.
@@ -24,13 +24,14 @@ impl Verdict {
     }
 }
 
-/// Tells whoever waits for the guard of `target` (a step as `RUN/STEP`, or `guard/NAME`).
+/// Leaves a decision for the process that waits for the guard of `target` (a step as `RUN/STEP`, or
+/// `guard/NAME`).
 pub fn decide(store: &mut Store, target: &str, verdict: Verdict) -> Result<(), StoreError> {
     store.transact(|transaction| transaction.requests().send(target, verdict.word()))?;
     Ok(())
 }
 
-/// Takes what was decided about `target`, if something was; the last word counts.
+/// Takes what users have decided about `target`, if they have; the last decision counts.
 pub fn verdict(store: &mut Store, target: &str) -> Result<Option<Verdict>, StoreError> {
     if store.read(|transaction| transaction.requests().pending(target))?.is_empty() {
         return Ok(None);

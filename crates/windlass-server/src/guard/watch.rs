@@ -1,4 +1,4 @@
-//! Waits for one guard: checks it, sleeps, wakes up for its events, and heeds what a person decides.
+//! Waits for one guard: checks it, sleeps, wakes up for its events and for a user's decision.
 
 use std::io;
 use std::path::Path;
@@ -10,27 +10,27 @@ use windlass_store::{Store, StoreError, Topic, Wakeup};
 use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
 
 use super::check::{Broken, Check, CheckResult, NotYet, check_until_signal};
+use super::guard_poll::{GuardPoll, PollStep, UsedUp};
 use super::verdict::{Verdict, verdict};
-use super::vigil::{UsedUp, Vigil, VigilStep};
 use super::waiting::Waiting;
 use crate::events::{EventReader, rest};
 use crate::signals::SignalPipe;
 
-/// How often to look though nobody rang.
+/// How often to look again without a wake-up.
 const NET: Duration = Duration::from_secs(5);
 
 /// What to wait for, with every value filled in.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'a> {
-    /// The guard.
+    /// The guard to wait for.
     pub guard: &'a Guard,
-    /// What its condition refers to, and whatever else it should see.
+    /// The variables to which its condition refers, and all others that it is given.
     pub env: &'a [(String, String)],
-    /// The names of events that make it look again.
+    /// The patterns of events that have it checked at once.
     pub wake_on: &'a [String],
-    /// Where its condition runs.
+    /// The directory in which its condition runs.
     pub dir: &'a Path,
-    /// Under which name a person decides about it.
+    /// The name under which a user decides about it.
     pub target: &'a str,
     /// How long to wait at most, whatever the guard says; none for as long as it takes.
     pub wait: Option<Duration>,
@@ -42,19 +42,19 @@ pub struct Watch<'a> {
 pub enum GuardEnd {
     /// The condition holds.
     Passed,
-    /// A person let it pass.
+    /// A user has approved it.
     Approved,
-    /// A person failed it.
+    /// A user has rejected it.
     Rejected,
     /// It has waited for as long as it may, or was checked as often as it may be, and fails then.
     TimedOut(UsedUp),
-    /// The caller would not wait any longer.
+    /// The caller's time is over.
     NotYet(Option<NotYet>),
     /// The condition cannot be checked.
     Broken(Broken),
 }
 
-/// What happens while a guard is waited for.
+/// What happens while a caller waits for a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GuardNews<'a> {
@@ -62,11 +62,11 @@ pub enum GuardNews<'a> {
     NotYet(&'a NotYet),
     /// It has used that up, and goes on checking.
     Blocked(UsedUp),
-    /// It has used that up, and a person has to decide: the moment to tell one.
+    /// It has used that up, and a user has to decide.
     Escalated(UsedUp),
 }
 
-/// Why a guard cannot be waited for.
+/// StopReason a guard cannot be waited for.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GuardError {
@@ -98,15 +98,15 @@ pub fn watch(
     let bells = [store.register(&Topic::Events)?, store.register(&Topic::Requests)?];
     let name = order.guard.name.as_str();
     let _waiting = Waiting::announce(store.dir(), name, bells[0].name())?;
-    // What was decided before is not about this wait.
+    // A decision from before is not about this wait.
     verdict(&mut store, order.target)?;
     let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());
     let after = store.last_event()?;
     let events = EventReader::new(store.try_clone()?, after, patterns.collect::<Result<_, _>>()?);
     let mark = format!("check-{}", bells[0].name());
     let began = Instant::now();
-    let vigil = Vigil::new(order.guard, Timestamp::ZERO);
-    Watching { store, order, events, signals, bells, mark, began, vigil, last: None, told }.run()
+    let poll = GuardPoll::new(order.guard, Timestamp::ZERO);
+    Watching { store, order, events, signals, bells, mark, began, poll, last: None, told }.run()
 }
 
 struct Watching<'a, T> {
@@ -117,7 +117,7 @@ struct Watching<'a, T> {
     bells: [Wakeup; 2],
     mark: String,
     began: Instant,
-    vigil: Vigil,
+    poll: GuardPoll,
     last: Option<NotYet>,
     told: T,
 }
@@ -132,13 +132,13 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
                 None => {}
             }
             if self.has_event()? {
-                self.vigil.wake(self.now());
+                self.poll.wake(self.now());
             }
-            let step = self.vigil.step(self.now());
+            let step = self.poll.step(self.now());
             let ended = match step {
-                VigilStep::Check { limit } => self.check(limit)?,
-                VigilStep::TimedOut(action) => self.time_out(action)?,
-                VigilStep::Wait { until } => self.wait(until)?,
+                PollStep::Check { limit } => self.check(limit)?,
+                PollStep::TimedOut(action) => self.time_out(action)?,
+                PollStep::Wait { until } => self.wait(until)?,
             };
             if let Some(end) = ended {
                 return Ok(end);
@@ -150,12 +150,12 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
         Timestamp::ZERO.after(self.began.elapsed())
     }
 
-    /// How long the caller still waits.
+    /// Returns how long the caller still waits.
     fn left(&self) -> Option<Duration> {
         self.order.wait.map(|wait| wait.saturating_sub(self.began.elapsed()))
     }
 
-    /// Whether an event came since the last time that it waits for. Reads all that there are.
+    /// Reads all new events, and returns whether the guard waits for one of them.
     fn has_event(&mut self) -> Result<bool, StoreError> {
         let mut found = false;
         while !self.order.wake_on.is_empty() && !self.events.is_at_end()? {
@@ -166,7 +166,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
 
     fn check(&mut self, limit: Duration) -> Result<Option<GuardEnd>, GuardError> {
         let Watch { guard, env, dir, .. } = *self.order;
-        // Without any time to wait, there is still one check.
+        // A caller without any time to wait still gets one check.
         let left = self.left().filter(|left| !left.is_zero());
         let limit = left.map_or(limit, |left| left.min(limit));
         let check = Check { script: &guard.condition, env, dir, limit, mark: &self.mark };
@@ -175,7 +175,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
             Ok(CheckResult::Passed) => Ok(Some(GuardEnd::Passed)),
             Ok(CheckResult::Broken(broken)) => Ok(Some(GuardEnd::Broken(broken))),
             Ok(CheckResult::NotYet(why)) => {
-                self.vigil.not_yet(self.now());
+                self.poll.not_yet(self.now());
                 (self.told)(GuardNews::NotYet(&why));
                 self.last = Some(why);
                 Ok(None)
@@ -184,7 +184,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     }
 
     fn time_out(&mut self, action: GuardAction) -> Result<Option<GuardEnd>, GuardError> {
-        let used_up = self.vigil.used_up(self.now());
+        let used_up = self.poll.used_up(self.now());
         match action {
             GuardAction::Fail => return Ok(Some(GuardEnd::TimedOut(used_up))),
             GuardAction::Block => (self.told)(GuardNews::Blocked(used_up)),

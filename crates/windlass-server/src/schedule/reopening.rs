@@ -1,4 +1,4 @@
-//! Has works tried again that had ended.
+//! Reopens works that had ended, so that they are tried again.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use windlass_core::{Input, Phase, Rejected, Transition, WorkId};
 use super::Schedule;
 
 impl Schedule {
-    /// Has works that failed or were cancelled tried again, and everything that follows them. Each work
-    /// changes its state once: one that follows several of them is blocked until the last is open again,
-    /// and nothing of that is shown.
+    /// Reopens works that failed or were cancelled, and everything that follows them. Each work changes
+    /// its state once: one that follows several of them is blocked until the last is open again, and
+    /// nothing of that is shown.
     pub(crate) fn reopen(&mut self, works: &[WorkId]) -> Result<(), Rejected> {
         let before = self.transitions.len();
         for work in works {
-            // One that follows another of them may be open already.
+            // A work that follows another of them may be open already.
             let phase = self.engine.phase(*work);
             if matches!(phase, Some(Phase::Failed | Phase::Cancelled)) {
                 self.apply(Input::Reopen(*work))?;
@@ -27,7 +27,8 @@ impl Schedule {
     }
 }
 
-/// The last change of each work, from the state before its first, in the order of the first ones.
+/// Returns the last change of each work, from the state before its first, in the order of the first
+/// changes.
 fn net(changes: Vec<Transition>) -> Vec<Transition> {
     let mut places: BTreeMap<WorkId, usize> = BTreeMap::new();
     let mut net: Vec<Transition> = Vec::new();

@@ -1,4 +1,4 @@
-//! In which order the disk, the steps and those who watch hear of an end.
+//! In which order the disk, the steps and the watcher learn of an end.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use windlass_store::{DiskFault, Memory};
 
-use super::super::keeping::Pace;
+use super::super::journal::Pace;
 use super::*;
 
 const SYNCED: &str = "synced";
@@ -16,8 +16,8 @@ fn note(record: &Path, line: &str) {
     writeln!(file.expect("a file"), "{line}").expect("room for a line");
 }
 
-/// A run of this file in `dir`, where everybody writes to `record`: the steps, and the store when it is
-/// synced. Beside a file called `broken` it cannot be.
+/// Submits a run of this file in `dir`, where the steps write to `record`, and so does the store when it
+/// is synced. Beside a file called `broken` the store cannot be synced.
 fn coordinator(dir: &Path, text: &str) -> Coordinator {
     let (record, path) = (dir.join("record"), dir.join("broken"));
     let store = watched::store(&dir.join("state"), Memory::default(), move || {
@@ -37,8 +37,8 @@ fn coordinator(dir: &Path, text: &str) -> Coordinator {
     Coordinator::submit(store, order).expect("it can be submitted")
 }
 
-/// What happened in a run of this file, whose steps write their names: every step, every sync, and
-/// when the end of each step was told.
+/// Returns what happened in a run of this file, whose steps write their names: every step, every sync,
+/// and when the watcher was told of the end of each step.
 fn record_of(text: &str) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let record = dir.path().join("record");
@@ -85,9 +85,9 @@ fn where_a_slate_cannot_be_synced_the_store_is() {
     };
     let text = [step("a", ""), step("b", "'a'"), step("c", "'b'"), step("d", "'c'")].concat();
     let mut coordinator = coordinator(dir.path(), &text);
-    coordinator.keeper.pace = Pace { brisk: 0, stand: Duration::from_secs(600) };
+    coordinator.run.journal_mut().set_pace(Pace { streak: 0, hold: Duration::from_secs(600) });
     // It takes everything, and is sure of nothing.
-    symlink("/dev/null", coordinator.logs.join("slate")).expect("a link");
+    symlink("/dev/null", coordinator.run.state().identity().logs().join("slate")).expect("a link");
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
     let record = fs::read_to_string(dir.path().join("record")).expect("everybody wrote there");
     let record: Vec<_> = record.lines().map(str::to_owned).collect();
@@ -137,7 +137,7 @@ fn what_is_made_ready_and_never_begins_leaves_nothing() {
     let text = "[step.a]\nrun = 'touch broken'\n\
         [step.b]\nrun = 'touch begun'\nafter = ['a']\n";
     let coordinator = coordinator(dir.path(), text);
-    let logs = coordinator.logs.clone();
+    let logs = coordinator.run.state().identity().logs().to_owned();
     let end = coordinator.lead(|_| {});
     assert!(matches!(end, Err(RunError::Store(StoreError::Fatal { .. }))), "{end:?}");
     assert!(!dir.path().join("begun").exists(), "the disk is not sure of what is before it");

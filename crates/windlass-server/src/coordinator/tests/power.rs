@@ -1,8 +1,8 @@
-//! What a loss of power leaves: the store as it was synced last, and the slate as it was synced last.
+//! What a loss of power leaves: the store and the write-ahead log as they were synced last.
 //!
-//! Whenever the store is synced, its files are copied. Every step of a chain begins by putting that copy
-//! and the slate aside: this is what the disk is sure of at that moment. Whoever looks at it must find
-//! that all steps before this one have succeeded.
+//! Whenever the store is synced, the test copies its files. Every step of a chain begins by putting that
+//! copy and the log aside: this is what the disk has at that moment. All steps before this one must have
+//! succeeded in it.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -10,20 +10,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use windlass_store::{Network, Sqlite};
 
-use super::super::keeping::Pace;
+use super::super::journal::Pace;
 use super::*;
 use crate::look::{RunView, StepState, StepView};
 
 const STEPS: usize = 24;
-/// Puts aside what the disk is sure of. The first sync of a slate makes it as long as it gets.
+/// Puts aside what the disk has. The first sync of a log gives it its full length.
 const ASIDE: &str = "rm -rf then-$1
 cp -r $(readlink sure) then-$1
 cd state
 find runs -name slate -size 128k -exec cp --parents '{}' ../then-$1 ';'
 ";
 
-/// A chain in which each step puts aside what the disk is sure of. Some fail at first, so that there are
-/// commits between the jottings.
+/// Returns a chain in which each step puts aside what the disk has. Some fail at first, so that there are
+/// commits between the records of the log.
 fn chain() -> String {
     let mut text = String::new();
     for step in 0..STEPS {
@@ -40,8 +40,8 @@ fn chain() -> String {
     text
 }
 
-/// How many of the steps before `step` had succeeded for sure when it began, and how many of those only
-/// the slate knew.
+/// Returns how many of the steps before `step` had succeeded on the disk when it began, and how many of
+/// these only the log knew.
 fn sure_of(dir: &Path, step: usize) -> (usize, usize) {
     let state = dir.join(format!("then-{step}"));
     let successes = || {
@@ -82,7 +82,7 @@ fn check(pace: Pace) {
         ..RunRecord::default()
     };
     let mut coordinator = Coordinator::submit(store, order).expect("it can be submitted");
-    coordinator.keeper.pace = pace;
+    coordinator.run.journal_mut().set_pace(pace);
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
     let mut only_slate = 0;
     for step in 0..STEPS {
@@ -95,10 +95,10 @@ fn check(pace: Pace) {
 
 #[test]
 fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_late() {
-    check(Pace { brisk: 0, stand: Duration::from_secs(600) });
+    check(Pace { streak: 0, hold: Duration::from_secs(600) });
 }
 
 #[test]
 fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_quick() {
-    check(Pace { brisk: 0, stand: Duration::from_millis(1) });
+    check(Pace { streak: 0, hold: Duration::from_millis(1) });
 }

@@ -1,12 +1,12 @@
-//! A store that tells when the disk is sure of it.
+//! A store that calls back when it is synced.
 
 use std::sync::Arc;
 
-use windlass_store::{Backend, BootClock, Durability, Opener, TransactionBody, Wakeup};
+use windlass_store::{Backend, BootClock, Durability, Opener, Topic, TransactionBody, Wakeup};
 
 use super::*;
 
-/// What is told of a sync, and whether it succeeds after all.
+/// Called after a sync; returns whether the sync counts as a success.
 type Synced = Box<dyn Fn() -> Result<(), StoreError> + Send>;
 
 struct Watched {
@@ -14,7 +14,7 @@ struct Watched {
     synced: Synced,
 }
 
-/// A store in `dir`; `synced` hears of every sync, by itself or with a commit.
+/// Opens a store in `dir`, which calls `synced` after every sync, by itself or with a commit.
 pub(super) fn store(
     dir: &Path,
     backend: impl Backend + 'static,

@@ -7,7 +7,7 @@ use windlass_workflow::{Plan, ResourceKind, Step};
 
 /// The items of all resources that have some.
 pub(super) struct Items {
-    /// The items that nobody has, by the resource's place in the plan.
+    /// The items that no step has, by the resource's place in the plan.
     free: BTreeMap<usize, BTreeSet<usize>>,
     taken: BTreeMap<WorkId, Vec<(usize, usize)>>,
 }
@@ -24,7 +24,7 @@ impl Items {
         Self { free: free.collect(), taken: BTreeMap::new() }
     }
 
-    /// Gives the step as many items as it uses. The engine has seen to it that there are enough.
+    /// Gives a step as many items as it uses. The engine grants no more than there are.
     pub(super) fn take(&mut self, work: WorkId, plan: &Plan, step: &Step) {
         for (&place, free) in &mut self.free {
             let wanted = step.uses.amount(&plan.resources[place].name).unwrap_or_default();
@@ -41,7 +41,7 @@ impl Items {
         }
     }
 
-    /// The variables that tell a step which items it has.
+    /// Returns the variables that tell a step which items it has.
     pub(super) fn variables(&self, work: WorkId, plan: &Plan) -> Vec<(String, String)> {
         let mut variables: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for (place, item) in self.taken.get(&work).into_iter().flatten() {
@@ -54,7 +54,7 @@ impl Items {
     }
 }
 
-/// How many whole ones an amount is; a plan asks for items only so.
+/// Returns an amount of items, which is always whole, as a number.
 fn whole(amount: Amount) -> u64 {
     amount.steps() / Amount::from(1).steps()
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_told_which_items_they_have_and_nobody_has_anothers() {
+    fn steps_are_told_which_items_they_have_and_no_two_have_the_same() {
         let text = "[resource]\ngpu = { items = ['a', 'b', 'c'], env = 'GPU' }\n\
             \"a-b\" = { items = ['x'] }\n\
             [step.one]\nrun = 'true'\nuse = { gpu = 1 }\n\

@@ -1,4 +1,4 @@
-//! What the processes of a run are started with: commands and environments, filled in.
+//! Resolves what the processes of a run are started with: commands and environments.
 //!
 //! Values reach shell text only through the environment, so none of them can become a command.
 
@@ -14,52 +14,53 @@ use windlass_workflow::{
 use crate::attempt::{RUN_VARIABLE, STATE_VARIABLE};
 use crate::size::{self, TooLarge};
 
-/// How to start the processes of one run.
+/// Resolves the commands of one run.
 #[derive(Clone, Copy)]
-pub(crate) struct Orders<'a> {
+pub(crate) struct CommandResolver<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) run: &'a str,
     pub(crate) dir: &'a Path,
-    /// Where the store is.
+    /// The store's directory.
     pub(crate) state: &'a Path,
-    /// Tells what steps before have written.
+    /// Returns what an earlier step has written for a key.
     pub(crate) outputs: &'a dyn Fn(&str, &str) -> Option<String>,
 }
 
-/// A command with everything filled in.
-#[derive(Debug)]
-pub(crate) struct Order {
+/// A command with every value filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandSpec {
     pub(crate) program: String,
     pub(crate) arguments: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) dir: PathBuf,
 }
 
-/// A condition with everything filled in.
+/// A condition with every value filled in.
 #[derive(Clone, Debug)]
-pub(crate) struct ConditionOrder {
-    pub(crate) script: Script,
-    pub(crate) env: Vec<(String, String)>,
-    pub(crate) dir: PathBuf,
-    /// The events that make it worth another look.
+pub(crate) struct ConditionSpec {
+    pub(crate) command: CommandSpec,
+    /// The events that make it worth another check.
     pub(crate) wake_on: Vec<EventPattern>,
 }
 
-/// Why something of a run cannot be started.
+/// StopReason a command cannot be resolved, or must not be started.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Unready {
-    /// It refers to what another step has not written.
+pub(crate) enum ResolveError {
+    /// It refers to an output that no step has written.
     #[error("it needs {{{variable}}}, {}", missing(variable))]
     Missing { variable: Variable },
-    /// Its values do not make the name of a lock.
+    /// Its values make no valid lock name.
     #[error("invalid lock name: {0}")]
     Lock(#[from] NameError),
-    /// Its values do not make a pattern of events.
+    /// Its values make no valid event pattern.
     #[error("wake_on: {0}")]
     Pattern(#[from] EventPatternError),
     /// It is given a value that the system does not pass on.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// A name that it holds was lost before it could start.
+    #[error("{name} was lost before, {how}")]
+    Lost { name: Name, how: &'static str },
 }
 
 /// Says why a variable has no value, and what has to be written for it to have one.
@@ -73,39 +74,47 @@ fn missing(variable: &Variable) -> String {
     }
 }
 
-impl From<MissingValue> for Unready {
+impl From<MissingValue> for ResolveError {
     fn from(MissingValue { variable, .. }: MissingValue) -> Self {
         Self::Missing { variable }
     }
 }
 
-impl<'a> Orders<'a> {
-    /// How to start the command of an attempt.
-    pub(crate) fn attempt(self, grant: Grant) -> Result<Order, Unready> {
+impl<'a> CommandResolver<'a> {
+    /// Resolves the command of an attempt.
+    pub(crate) fn attempt(self, grant: Grant) -> Result<CommandSpec, ResolveError> {
         let values = self.values(grant);
         values.order(&self.step(grant.work).run)
     }
 
-    /// How to start what follows the last attempt of a step, whatever happened.
-    pub(crate) fn finally(self, grant: Grant, command: &Command) -> Result<Order, Unready> {
+    /// Resolves the `finally` of a step.
+    pub(crate) fn finally(
+        self,
+        grant: Grant,
+        command: &Command,
+    ) -> Result<CommandSpec, ResolveError> {
         self.values(grant).order(command)
     }
 
-    /// How to check whether a step is needed.
-    pub(crate) fn when(self, grant: Grant, script: &Script) -> Result<ConditionOrder, Unready> {
+    /// Resolves the `when` of a step.
+    pub(crate) fn when(self, grant: Grant, script: &Script) -> Result<ConditionSpec, ResolveError> {
         self.values(grant).condition(script, &[])
     }
 
-    /// How to check a guard of a step.
-    pub(crate) fn guard(self, grant: Grant, guard: usize) -> Result<ConditionOrder, Unready> {
+    /// Resolves a guard of a step.
+    pub(crate) fn guard(self, grant: Grant, guard: usize) -> Result<ConditionSpec, ResolveError> {
         let guard = &self.plan.guards[guard];
-        let mut order = self.values(grant).condition(&guard.condition, &guard.wake_on)?;
-        order.env.push(("WINDLASS_GUARD".to_owned(), guard.name.clone()));
-        Ok(order)
+        let mut spec = self.values(grant).condition(&guard.condition, &guard.wake_on)?;
+        spec.command.env.push(("WINDLASS_GUARD".to_owned(), guard.name.clone()));
+        Ok(spec)
     }
 
-    /// How to start a hook; `about` are the variables that tell it why.
-    pub(crate) fn hook(self, command: &Command, about: &[(&str, &str)]) -> Result<Order, Unready> {
+    /// Resolves a hook; `about` are the variables that say why it is called.
+    pub(crate) fn hook(
+        self,
+        command: &Command,
+        about: &[(&str, &str)],
+    ) -> Result<CommandSpec, ResolveError> {
         let values = Values { orders: self, step: None, attempt: 0 };
         let mut order = values.order(command)?;
         order.env.push((RUN_VARIABLE.to_owned(), self.run.to_owned()));
@@ -117,8 +126,8 @@ impl<'a> Orders<'a> {
         Ok(order)
     }
 
-    /// The locks and the slots of semaphores that an attempt needs.
-    pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, Unready> {
+    /// Returns the locks and the slots of semaphores that an attempt needs.
+    pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, ResolveError> {
         let locks = self.locks(grant)?.into_iter().map(Need::one);
         let slots = self.step(grant.work).semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
@@ -127,8 +136,8 @@ impl<'a> Orders<'a> {
         Ok(locks.chain(slots).collect())
     }
 
-    /// Each lock once, also if two of them come out the same.
-    fn locks(self, grant: Grant) -> Result<Vec<Name>, Unready> {
+    /// Returns each lock once, also if two of them resolve to the same name.
+    fn locks(self, grant: Grant) -> Result<Vec<Name>, ResolveError> {
         let values = self.values(grant);
         let mut locks = Vec::new();
         for lock in self.step(grant.work).locks.iter().map(|lock| values.fill(lock)) {
@@ -150,9 +159,9 @@ impl<'a> Orders<'a> {
     }
 }
 
-/// What the variables of one attempt, or of a hook, stand for.
+/// The values of variables for one attempt, or for a hook.
 struct Values<'a> {
-    orders: Orders<'a>,
+    orders: CommandResolver<'a>,
     /// None for a hook.
     step: Option<&'a Step>,
     attempt: u32,
@@ -173,17 +182,17 @@ impl Values<'_> {
         }
     }
 
-    fn fill(&self, template: &Template) -> Result<String, Unready> {
+    fn fill(&self, template: &Template) -> Result<String, ResolveError> {
         Ok(template.fill(|variable| self.value(variable))?)
     }
 
-    /// The text of a template that the system can pass on. Otherwise the error names the value in it that is
-    /// too large, or what `called` says if none is by itself.
+    /// Fills in a template whose text the system has to pass on. If it is too large, the error names the
+    /// value that is, or what `called` says if none is by itself.
     fn checked(
         &self,
         template: &Template,
         called: impl FnOnce() -> String,
-    ) -> Result<String, Unready> {
+    ) -> Result<String, ResolveError> {
         let text = self.fill(template)?;
         if !size::fits(&text) {
             for variable in template.variables() {
@@ -195,41 +204,47 @@ impl Values<'_> {
         Ok(text)
     }
 
-    fn dir(&self) -> Result<PathBuf, Unready> {
+    fn dir(&self) -> Result<PathBuf, ResolveError> {
         Ok(match self.step.and_then(|step| step.dir.as_ref()) {
             Some(own) => self.orders.dir.join(self.fill(own)?),
             None => self.orders.dir.to_owned(),
         })
     }
 
-    fn order(&self, command: &Command) -> Result<Order, Unready> {
+    fn order(&self, command: &Command) -> Result<CommandSpec, ResolveError> {
         let (program, arguments) = self.command(command)?;
-        // An argument is given its values as they are; only shell text reads them elsewhere.
+        // Arguments contain their values; only shell text reads them from the environment.
         let variables = match command {
             Command::Script(script) => script.text.variables().iter().collect(),
             Command::List(_) => Vec::new(),
         };
         let env = self.environment(&variables)?;
-        Ok(Order { program, arguments, env, dir: self.dir()? })
+        Ok(CommandSpec { program, arguments, env, dir: self.dir()? })
     }
 
-    fn condition(&self, script: &Script, wake_on: &[Template]) -> Result<ConditionOrder, Unready> {
+    fn condition(
+        &self,
+        script: &Script,
+        wake_on: &[Template],
+    ) -> Result<ConditionSpec, ResolveError> {
         let variables: Vec<_> = script.text.variables().iter().collect();
         let patterns = wake_on.iter().map(|pattern| Ok(self.fill(pattern)?.parse()?));
-        let wake_on = patterns.collect::<Result<_, Unready>>()?;
+        let wake_on = patterns.collect::<Result<_, ResolveError>>()?;
         let mut env = self.environment(&variables)?;
         env.push((RUN_VARIABLE.to_owned(), self.orders.run.to_owned()));
         env.extend(self.step.map(|step| ("WINDLASS_STEP".to_owned(), step.name.clone())));
-        Ok(ConditionOrder { script: script.clone(), env, dir: self.dir()?, wake_on })
+        let (program, arguments) = script_command(script);
+        Ok(ConditionSpec {
+            command: CommandSpec { program, arguments, env, dir: self.dir()? },
+            wake_on,
+        })
     }
 
-    fn command(&self, command: &Command) -> Result<(String, Vec<String>), Unready> {
+    fn command(&self, command: &Command) -> Result<(String, Vec<String>), ResolveError> {
         match command {
             Command::Script(script) => {
-                let mut arguments = script.shell.arguments.clone();
                 size::check(script.text.text(), || "its shell text".to_owned())?;
-                arguments.push(script.text.text().to_owned());
-                Ok((script.shell.program.clone(), arguments))
+                Ok(script_command(script))
             }
             Command::List(list) => {
                 let words: Result<Vec<_>, _> =
@@ -241,8 +256,9 @@ impl Values<'_> {
         }
     }
 
-    /// The variables of the step or the hook, those of the run, and the values of what a text refers to.
-    fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, Unready> {
+    /// Returns the variables of the step or the hook, those of the run, and the values to which a text
+    /// refers.
+    fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, ResolveError> {
         let state = self.orders.state.to_str();
         let state = state.map(|state| (STATE_VARIABLE.to_owned(), state.to_owned()));
         let mut env: Vec<_> = state.into_iter().collect();
@@ -262,4 +278,11 @@ impl Values<'_> {
         }
         Ok(env)
     }
+}
+
+/// Returns the program and the arguments that run a script.
+pub(crate) fn script_command(script: &Script) -> (String, Vec<String>) {
+    let mut arguments = script.shell.arguments.clone();
+    arguments.push(script.text.text().to_owned());
+    (script.shell.program.clone(), arguments)
 }

@@ -1,7 +1,7 @@
 //! Heartbeats, from a thread and a connection of their own.
 //!
 //! A holder counts its time from before it sent the last good heartbeat. If none gets through in
-//! time, it takes its lease for lost before anybody else can.
+//! time, it takes its lease for lost before another process can take it over.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -17,7 +17,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// How long to wait after a heartbeat that did not get through.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// Why a lease is no longer held.
+/// StopReason a lease is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Lost {
@@ -32,28 +32,28 @@ pub enum Lost {
     Unreachable,
 }
 
-/// What to keep alive.
-pub(crate) struct Beat {
+/// Names that are held, and have to be kept alive.
+pub(crate) struct HeldNames {
     pub(crate) holder: HolderId,
     pub(crate) names: Vec<(Name, Token)>,
     pub(crate) terms: LeaseTerms,
-    /// From when on time counts: before the names were asked for.
+    /// When time begins to count: before the names were claimed.
     pub(crate) since: Instant,
     /// Where the command runs, to be noted with the first heartbeat.
     pub(crate) group: Option<ProcessGroup>,
 }
 
-/// Beats until it is dropped.
-pub(crate) struct Pulse {
+/// Sends heartbeats until it is dropped.
+pub(crate) struct Heartbeat {
     stop: Option<Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Pulse {
-    /// Beats for one holder; `lost` is told at most once, and then no more is sent.
+impl Heartbeat {
+    /// Sends heartbeats for one holder. Calls `lost` at most once, and then sends no more.
     pub(crate) fn start(
         store: StoreOpener,
-        beat: Beat,
+        beat: HeldNames,
         lost: impl FnOnce(Lost) + Send + 'static,
     ) -> io::Result<Self> {
         Self::run(move |stop| {
@@ -63,7 +63,7 @@ impl Pulse {
         })
     }
 
-    /// Beats for everything that this process holds, whatever becomes of it.
+    /// Sends heartbeats for everything that this process holds, also if a name was lost.
     pub(crate) fn of_process(
         opener: StoreOpener,
         process: Process,
@@ -91,13 +91,13 @@ impl Pulse {
 
     fn run(act: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let named = thread::Builder::new().name("pulse".to_owned());
+        let named = thread::Builder::new().name("heartbeat".to_owned());
         let thread = named.spawn(move || act(&stopped))?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-impl Drop for Pulse {
+impl Drop for Heartbeat {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -107,18 +107,18 @@ impl Drop for Pulse {
     }
 }
 
-impl Beat {
-    /// When the first heartbeat is due.
+impl HeldNames {
+    /// Returns after which time the first heartbeat is due.
     pub(crate) fn first(&self) -> Duration {
         FIRST.min(self.terms.heartbeat_timeout / 3)
     }
 
-    /// Whether so much time has passed already that somebody else may have the names.
+    /// Returns whether so much time has passed already that another process may have the names.
     pub(crate) fn is_late(&self) -> bool {
         is_late(self.since, self.terms.heartbeat_timeout)
     }
 
-    /// Beats until told to stop, or until the lease is lost.
+    /// Sends heartbeats until `stop` is closed, or until the lease is lost.
     fn go_on(&self, opener: &StoreOpener, stop: &mpsc::Receiver<()>) -> Option<Lost> {
         let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
         let began = self.since;
@@ -144,7 +144,7 @@ impl Beat {
         }
     }
 
-    /// Sends one heartbeat for every name. Whether all are still held.
+    /// Sends one heartbeat for every name. Returns whether all are still held.
     fn send(
         &self,
         opener: &StoreOpener,
@@ -176,8 +176,13 @@ impl Beat {
     }
 }
 
-/// Whether so much time has passed since the last good heartbeat that whatever runs must end now to
-/// have ended before somebody else can begin.
+/// Returns whether so much time has passed since the last good heartbeat that the holder's processes must
+/// end now, to have ended before another holder can begin.
 pub(crate) fn is_late(good: Instant, timeout: Duration) -> bool {
-    good.elapsed() > timeout / 6 * 5
+    good.elapsed() > late_after(timeout)
+}
+
+/// Returns for how long after a good heartbeat the names of a holder are held for sure.
+pub(crate) fn late_after(timeout: Duration) -> Duration {
+    timeout / 6 * 5
 }

@@ -1,0 +1,153 @@
+//! The seam between a run's decisions and what executes for it.
+//!
+//! Everything that executes is an [`Order`]: the command of an attempt, its `finally`, a check of a
+//! condition, a hook. Orders and reports are plain data, so an implementation may run them in this
+//! process or hand them to another one. An implementation decides nothing about the run.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use windlass_core::{Grant, Timestamp, WorkId};
+
+use super::RunError;
+use crate::command::{CommandSpec, ResolveError};
+use crate::ended::Ended;
+use crate::guard::CheckResult;
+
+mod checks;
+mod local;
+mod room;
+mod timers;
+
+pub(super) use self::local::LocalAttempts;
+
+/// Executes orders and reports how they end.
+pub(super) trait Attempts {
+    /// Makes an order ready, so that [`Attempts::start_prepared`] has nothing left to do but start it.
+    fn prepare(&mut self, order: Order);
+
+    /// Starts the orders that were prepared, in their order. One that cannot be started is reported
+    /// as ended.
+    fn start_prepared(&mut self) -> Result<(), RunError>;
+
+    /// Ends what an order has started; does nothing if it has ended.
+    fn stop(&mut self, id: OrderId, mode: StopMode) -> Result<(), RunError>;
+
+    /// Waits until there is news, for at most `timeout`. May return early without any.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News>, RunError>;
+
+    /// Has a wait end with [`News::Wakeup`] while `source` is readable.
+    fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Kills everything that runs, and returns once it is gone.
+    fn finish(&mut self) -> Result<(), RunError>;
+}
+
+/// Something to execute.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) id: OrderId,
+    /// What to run, and with which environment. An order whose command could not be resolved is
+    /// reported as ended, with the reason in its log.
+    pub(super) command: Result<CommandSpec, ResolveError>,
+    /// The tag that its processes carry beside that of the run. No other order has it.
+    pub(super) tag: String,
+    /// Where its output goes; none for a check, of which only the last line is reported.
+    pub(super) log: Option<LogSpec>,
+    /// Where it may write its outputs for later steps.
+    pub(super) output: Option<PathBuf>,
+    pub(super) limits: Limits,
+    /// The time after which it must not start without being ordered again, because the names that it
+    /// holds may be lost by then; none if it holds none.
+    pub(super) start_by: Option<Timestamp>,
+}
+
+/// Identifies an order of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OrderId {
+    /// The command of an attempt.
+    Command(Grant),
+    /// The `finally` that follows an attempt.
+    Finally(Grant),
+    /// A check of a condition of a step, by a number that no other check has.
+    Check { work: WorkId, round: u64 },
+    /// A hook of the run, by a number that no other hook has.
+    Hook(u32),
+}
+
+/// A log file, and how many bytes of output it keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LogSpec {
+    pub(super) path: PathBuf,
+    pub(super) limit: u64,
+}
+
+/// How long an order and its processes may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// How long it may run; none for a command, which the engine times out, and for a `finally`.
+    pub(super) time: Option<Duration>,
+    /// How long processes that outlive the order's own may take to end by themselves.
+    pub(super) linger: Duration,
+    /// How long its processes may take to end once they were asked to.
+    pub(super) grace: Duration,
+}
+
+/// How to end what an order has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StopMode {
+    /// Asks its processes to end, and kills those that remain after the grace period.
+    Ask { grace: Duration },
+    /// Lets its own process go on, and kills everything that remains after the grace period.
+    Finish { grace: Duration },
+    /// Kills its processes.
+    Kill,
+}
+
+/// What a wait returns.
+#[derive(Debug)]
+pub(super) enum News {
+    Report(Report),
+    /// A signal has reached this process.
+    Signal(i32),
+    /// The journal may have requests, events or names for this run.
+    Wakeup,
+}
+
+/// What has become of an order.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// Nothing of the order runs any more.
+    Ended { id: OrderId, ended: Ended },
+    /// A check has ended.
+    Checked { work: WorkId, round: u64, end: CheckEnd },
+    /// The order was not started before its `start_by`.
+    Late(OrderId),
+    /// Nothing of the order runs any more, and how it ended is unknown.
+    Lost { id: OrderId, why: String },
+    /// Orders wait, because the system has no room for another process.
+    NoRoom(String),
+}
+
+/// How a check ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CheckEnd {
+    Result(CheckResult),
+    /// It was stopped.
+    Stopped,
+    /// The system refused something that the check needs.
+    Failed(String),
+}
+
+impl OrderId {
+    /// Returns the step of an order; none for a hook.
+    pub(super) fn work(self) -> Option<WorkId> {
+        match self {
+            OrderId::Command(grant) | OrderId::Finally(grant) => Some(grant.work),
+            OrderId::Check { work, .. } => Some(work),
+            OrderId::Hook(_) => None,
+        }
+    }
+}

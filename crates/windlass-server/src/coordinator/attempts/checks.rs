@@ -1,0 +1,82 @@
+//! Checks of conditions, each on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::io::{self, PipeWriter};
+use std::thread;
+use std::time::Duration;
+
+use windlass_core::WorkId;
+
+use super::{CheckEnd, News, Report};
+use crate::command::CommandSpec;
+use crate::guard::{CheckCommand, check_until_closed};
+use crate::mailbox::Sender;
+
+/// The checks that run. None outlives this object.
+#[derive(Default)]
+pub(super) struct Checks {
+    running: BTreeMap<u64, RunningCheck>,
+}
+
+struct RunningCheck {
+    /// The check is stopped when this end of its pipe is closed.
+    stop: Option<PipeWriter>,
+    thread: thread::JoinHandle<()>,
+}
+
+/// A check to start.
+pub(super) struct Check {
+    pub(super) work: WorkId,
+    pub(super) round: u64,
+    pub(super) command: CommandSpec,
+    /// The tags that its processes carry.
+    pub(super) tags: String,
+    pub(super) limit: Duration,
+}
+
+impl Checks {
+    /// Starts a check, whose end is sent to `reports`.
+    pub(super) fn start(&mut self, check: Check, reports: Sender<News>) -> io::Result<()> {
+        let (stopped, stop) = io::pipe()?;
+        let Check { work, round, command, tags, limit } = check;
+        let thread = thread::Builder::new().spawn(move || {
+            let check = CheckCommand { command: &command, limit, tags: &tags };
+            let end = match check_until_closed(&check, &stopped) {
+                Ok(Some(result)) => CheckEnd::Result(result),
+                Ok(None) => CheckEnd::Stopped,
+                Err(error) => CheckEnd::Failed(error.to_string()),
+            };
+            // The run may have ended, and then there is no receiver.
+            let _ = reports.send(News::Report(Report::Checked { work, round, end }));
+        })?;
+        self.running.insert(round, RunningCheck { stop: Some(stop), thread });
+        Ok(())
+    }
+
+    /// Stops a check; its end is still reported.
+    pub(super) fn stop(&mut self, round: u64) {
+        if let Some(check) = self.running.get_mut(&round) {
+            check.stop = None;
+        }
+    }
+
+    /// Notes that a check has reported its end.
+    pub(super) fn note_end(&mut self, round: u64) {
+        self.running.remove(&round);
+    }
+
+    /// Stops every check, and returns once their processes are gone.
+    pub(super) fn finish(&mut self) {
+        self.running.values_mut().for_each(|check| check.stop = None);
+        for check in std::mem::take(&mut self.running).into_values() {
+            // It can only panic by a bug, which has been reported then.
+            let _ = check.thread.join();
+        }
+    }
+}
+
+impl Drop for Checks {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

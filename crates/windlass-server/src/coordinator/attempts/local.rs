@@ -1,0 +1,377 @@
+//! Executes the orders of a run in this process.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use windlass_core::Timestamp;
+
+use super::checks::{Check, Checks};
+use super::room::RoomQueue;
+use super::timers::{Due, Timers};
+use super::{
+    Attempts, CheckEnd, Limits, LogSpec, News, Order, OrderId, Report, RunError, StopMode,
+};
+use crate::clock::Clock;
+use crate::command::CommandSpec;
+use crate::ended::{Ended, Exit};
+use crate::files;
+use crate::log_file::LogFile;
+use crate::mailbox::{Mailbox, Sender, mailbox};
+use crate::outputs;
+use crate::own_logs;
+use crate::processes::{CANNOT_START, Job, Leave, NotStarted, Prepared, Processes, Traces, Woken};
+use crate::signals::SignalWatch;
+use crate::tree;
+
+/// The exit code by which a shell reports a command that it cannot find.
+const NOT_FOUND: i32 = 127;
+
+/// The processes and checks of one run, as children of this process.
+pub(in crate::coordinator) struct LocalAttempts {
+    processes: Processes,
+    prepared: Vec<Ready>,
+    /// Orders for whose processes the system has no room at the moment.
+    room: RoomQueue<Box<ReadyProcess>>,
+    /// The orders whose processes run or wait for room.
+    running: BTreeMap<Job, OrderId>,
+    timers: Timers,
+    checks: Checks,
+    /// What the next wait returns besides what it waits for.
+    reports: Vec<Report>,
+    news: Mailbox<News>,
+    sender: Sender<News>,
+    clock: Clock,
+    /// The tag that every process of the run carries.
+    tag: String,
+    _signals: SignalWatch,
+}
+
+/// An order that can be started at once.
+enum Ready {
+    Process(Box<ReadyProcess>),
+    Check(Check),
+}
+
+struct ReadyProcess {
+    id: OrderId,
+    prepared: Prepared,
+    limits: Limits,
+    start_by: Option<Timestamp>,
+}
+
+impl LocalAttempts {
+    /// Executes the orders of a run whose processes carry `tag`, `at_once` of them at a time at most.
+    pub(in crate::coordinator) fn new(
+        tag: &str,
+        at_once: usize,
+        clock: Clock,
+    ) -> Result<Self, RunError> {
+        let made = mailbox().and_then(|(sender, news)| {
+            let processes = Processes::new(tag, at_once, &news)?;
+            Ok((sender, news, processes))
+        });
+        let (sender, news, processes) = made.map_err(cannot_wait)?;
+        let signals: Sender<News> = sender.clone();
+        let signals = SignalWatch::start(move |signal| {
+            // The run may have ended, and then there is no receiver.
+            let _ = signals.send(News::Signal(signal));
+        });
+        let what = "signals cannot be watched";
+        let _signals = signals.map_err(|source| RunError::Io { what, source })?;
+        Ok(Self {
+            processes,
+            prepared: Vec::new(),
+            room: RoomQueue::default(),
+            running: BTreeMap::new(),
+            timers: Timers::default(),
+            checks: Checks::default(),
+            reports: Vec::new(),
+            news,
+            sender,
+            clock,
+            tag: tag.to_owned(),
+            _signals,
+        })
+    }
+
+    fn start_process(&mut self, ready: Box<ReadyProcess>) -> Result<(), RunError> {
+        if self.is_late(&ready) {
+            self.reports.push(Report::Late(ready.id));
+            return Ok(());
+        }
+        if !matches!(ready.id, OrderId::Command(_)) {
+            // The log of a `finally` or of a hook tells that its process was started.
+            let log = LogFile::new(ready.prepared.log().to_owned(), 0);
+            let what = "a log cannot be created";
+            log.create().map_err(|source| RunError::Io { what, source })?;
+        }
+        let job = ready.prepared.job();
+        self.running.insert(job, ready.id);
+        if let Some(time) = ready.limits.time {
+            self.timers.limit(job, time, ready.limits.grace);
+        }
+        if !self.room.is_empty() {
+            self.room.push(ready);
+            return Ok(());
+        }
+        match self.launch(ready) {
+            Err((ready, error)) if files::is_no_room(&error) => {
+                self.reports.push(Report::NoRoom(error.to_string()));
+                self.room.begin(ready);
+            }
+            Err((ready, error)) => self.cannot_start(&ready, &error),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, ready: Box<ReadyProcess>) -> Result<(), (Box<ReadyProcess>, io::Error)> {
+        let ReadyProcess { id, prepared, limits, start_by } = *ready;
+        self.processes.start(prepared).map_err(|not| {
+            let NotStarted { prepared, error } = *not;
+            (Box::new(ReadyProcess { id, prepared, limits, start_by }), error)
+        })
+    }
+
+    /// Starts the orders that wait for room, if a process may have given some back.
+    fn start_waiting(&mut self, ended: bool) {
+        if !self.room.is_due(ended) {
+            return;
+        }
+        self.room.note_try();
+        while let Some(first) = self.room.pop() {
+            if self.is_late(&first) {
+                self.forget(first.prepared.job());
+                self.reports.push(Report::Late(first.id));
+                continue;
+            }
+            match self.launch(first) {
+                Ok(()) => {}
+                Err((first, error))
+                    if files::is_no_room(&error)
+                        && self.room.has_patience(self.processes.is_idle()) =>
+                {
+                    self.room.push_front(first);
+                    break;
+                }
+                Err((first, error)) => self.cannot_start(&first, &error),
+            }
+        }
+    }
+
+    fn is_late(&self, ready: &ReadyProcess) -> bool {
+        ready.start_by.is_some_and(|by| self.clock.now() > by)
+    }
+
+    /// Ends an order that waits for room. Returns whether it was one.
+    fn end_waiting(&mut self, job: Job) -> bool {
+        let Some(ready) = self.room.remove(|ready| ready.prepared.job() == job) else {
+            return false;
+        };
+        let why = "it was ended while it waited for room for another process";
+        self.never_began(ready.id, Some(ready.prepared.log()), CANNOT_START, why);
+        true
+    }
+
+    fn cannot_start(&mut self, ready: &ReadyProcess, error: &io::Error) {
+        let (code, why) = why_not(ready.prepared.order(), error);
+        self.never_began(ready.id, Some(ready.prepared.log()), code, &why);
+    }
+
+    /// Reports an order that cannot be started as ended, with the code that a shell would give.
+    fn never_began(&mut self, id: OrderId, log: Option<&Path>, code: i32, why: &str) {
+        let what = if matches!(id, OrderId::Hook(_)) { "it" } else { "the step" };
+        let why = format!("{what} cannot be started: {why}");
+        if let Some(log) = log {
+            outputs::complain(log, &why);
+        }
+        job(id).into_iter().for_each(|job| self.forget(job));
+        let ended = Ended { flaw: Some(why), ..Exit::Code(code).into() };
+        self.reports.push(Report::Ended { id, ended });
+    }
+
+    fn forget(&mut self, job: Job) {
+        self.running.remove(&job);
+        self.timers.remove(job);
+    }
+
+    fn ended(&mut self, job: Job, mut ended: Ended) -> Option<Report> {
+        if let Some(time) = self.timers.timed_out(job) {
+            ended.flaw = Some(format!("timed out after {time:?}"));
+        }
+        self.timers.remove(job);
+        let id = self.running.remove(&job)?;
+        Some(Report::Ended { id, ended })
+    }
+
+    fn start_check(&mut self, check: Check) {
+        let (work, round) = (check.work, check.round);
+        if let Err(error) = self.checks.start(check, self.sender.clone()) {
+            let end = CheckEnd::Failed(error.to_string());
+            self.reports.push(Report::Checked { work, round, end });
+        }
+    }
+
+    /// Ends the orders whose time is over.
+    fn heed_timers(&mut self) -> Result<(), RunError> {
+        for (job, due) in self.timers.take_due(Instant::now()) {
+            match due {
+                Due::TimedOut { grace } => {
+                    self.end_waiting(job);
+                    self.processes.ask_to_end(job, grace).map_err(cannot_end)?;
+                }
+                Due::Kill => self.kill(job)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, job: Job) -> Result<(), RunError> {
+        if self.end_waiting(job) {
+            return Ok(());
+        }
+        self.processes.kill(job).map_err(cannot_end)
+    }
+}
+
+impl Attempts for LocalAttempts {
+    fn prepare(&mut self, order: Order) {
+        let Order { id, command, tag, log, output, limits, start_by } = order;
+        let mut command = match command {
+            Ok(command) => command,
+            Err(unresolved) => {
+                let log = log.as_ref().map(|log| log.path.as_path());
+                return self.never_began(id, log, CANNOT_START, &unresolved.to_string());
+            }
+        };
+        let tags = format!("{} {tag}", self.tag);
+        if let OrderId::Check { work, round } = id {
+            let limit = limits.time.unwrap_or(Duration::MAX);
+            return self.prepared.push(Ready::Check(Check { work, round, command, tags, limit }));
+        }
+        let (Some(job), Some(log)) = (job(id), log) else { unreachable!("only a check has none") };
+        introduce(&mut command, &log.path, &tags);
+        let leave = Leave { linger: limits.linger, grace: limits.grace };
+        let traces = Traces { mark: tag, output, leave };
+        let prepared = Prepared::new(job, command, traces, log_file(id, log));
+        let ready = ReadyProcess { id, prepared, limits, start_by };
+        self.prepared.push(Ready::Process(Box::new(ready)));
+    }
+
+    fn start_prepared(&mut self) -> Result<(), RunError> {
+        for ready in std::mem::take(&mut self.prepared) {
+            match ready {
+                Ready::Process(ready) => self.start_process(ready)?,
+                Ready::Check(check) => self.start_check(check),
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, id: OrderId, mode: StopMode) -> Result<(), RunError> {
+        if let OrderId::Check { round, .. } = id {
+            self.checks.stop(round);
+            return Ok(());
+        }
+        let Some(job) = job(id).filter(|job| self.running.get(job) == Some(&id)) else {
+            return Ok(());
+        };
+        match mode {
+            StopMode::Kill => self.kill(job),
+            StopMode::Ask { grace } => {
+                self.timers.remove(job);
+                if self.end_waiting(job) {
+                    return Ok(());
+                }
+                self.processes.ask_to_end(job, grace).map_err(cannot_end)
+            }
+            StopMode::Finish { grace } => {
+                self.timers.kill_after(job, grace);
+                self.processes.ask_rest_to_end(job, grace).map_err(cannot_end)
+            }
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News>, RunError> {
+        let ready = (!self.reports.is_empty()).then_some(Duration::ZERO);
+        let pauses = [timeout, self.room.until_try(), self.timers.until_due(), ready];
+        let woken = self.processes.wait(pauses.into_iter().flatten().min()).map_err(cannot_wait)?;
+        let Woken { over, news: has_news, rang, log_error } = woken;
+        if let Some(source) = log_error {
+            return Err(RunError::Io { what: "a log cannot be written", source });
+        }
+        let mut news = Vec::new();
+        let ended = over.into_iter().filter_map(|(job, ended)| self.ended(job, ended));
+        news.extend(ended.map(News::Report));
+        if has_news {
+            news.extend(self.news.take());
+        }
+        for one in &news {
+            if let News::Report(Report::Checked { round, .. }) = one {
+                self.checks.note_end(*round);
+            }
+        }
+        if rang {
+            news.push(News::Wakeup);
+        }
+        self.start_waiting(!news.is_empty() || ready.is_some());
+        self.heed_timers()?;
+        news.extend(self.reports.drain(..).map(News::Report));
+        Ok(news)
+    }
+
+    fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()> {
+        self.processes.hear(&source)
+    }
+
+    fn finish(&mut self) -> Result<(), RunError> {
+        self.checks.finish();
+        self.processes.finish().map_err(cannot_end)
+    }
+}
+
+/// Returns the job of an order that runs as a process of the run; none for a check.
+fn job(id: OrderId) -> Option<Job> {
+    match id {
+        OrderId::Command(grant) | OrderId::Finally(grant) => Some(Job::Work(grant.work)),
+        OrderId::Hook(number) => Some(Job::Hook(number)),
+        OrderId::Check { .. } => None,
+    }
+}
+
+/// Returns the log of an order. All calls of a hook add to one log.
+fn log_file(id: OrderId, LogSpec { path, limit }: LogSpec) -> LogFile {
+    match id {
+        OrderId::Hook(call) => LogFile::of_call(path, limit, call),
+        _ => LogFile::new(path, limit),
+    }
+}
+
+/// Adds the variables by which a process finds its log and carries its tags. Both go on from what
+/// this process itself was given.
+fn introduce(command: &mut CommandSpec, log: &Path, tags: &str) {
+    command.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(log)));
+    command.env.push((tree::MARKS.to_owned(), tree::marks_with(tags)));
+}
+
+/// Says why a command cannot be started, with the code that a shell would give.
+fn why_not(command: &CommandSpec, error: &io::Error) -> (i32, String) {
+    let CommandSpec { program, dir, .. } = command;
+    let dir: &PathBuf = dir;
+    if let Err(error) = dir.read_dir() {
+        return (CANNOT_START, format!("its directory {}: {error}", dir.display()));
+    }
+    let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START };
+    (code, format!("{program}: {error}"))
+}
+
+fn cannot_wait(source: io::Error) -> RunError {
+    RunError::Io { what: "processes cannot be waited for", source }
+}
+
+fn cannot_end(source: io::Error) -> RunError {
+    RunError::Io { what: "the processes of the run cannot be ended", source }
+}

@@ -1,0 +1,76 @@
+//! Who a run is: its id, its files, and the names by which its processes and holds are known.
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::{Grant, HolderId, Token};
+
+use crate::attempt::run_dir;
+use crate::command::CommandResolver;
+use crate::schedule::Schedule;
+
+/// A run under one leader.
+#[derive(Clone)]
+pub(super) struct RunIdentity {
+    id: String,
+    /// The directory in which the run's commands start.
+    dir: PathBuf,
+    /// The store's directory.
+    state: PathBuf,
+    /// The directory of the run's logs and outputs.
+    logs: PathBuf,
+    /// The fencing token of the leader.
+    epoch: Token,
+}
+
+impl RunIdentity {
+    /// Names the run `id`, whose commands start in `dir` and whose store is in `state`.
+    pub(super) fn new(id: &str, dir: &Path, state: &Path, epoch: Token) -> Self {
+        let logs = run_dir(state, id);
+        Self { id: id.to_owned(), dir: dir.to_owned(), state: state.to_owned(), logs, epoch }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    pub(super) fn epoch(&self) -> Token {
+        self.epoch
+    }
+
+    /// Returns the tag that every process of the run carries.
+    pub(super) fn tag(&self) -> String {
+        run_tag(&self.id)
+    }
+
+    /// Returns the tag that the processes of one attempt carry. It tells a process that takes over
+    /// the attempt's names what to end first.
+    pub(super) fn attempt_tag(&self, grant: Grant) -> String {
+        format!("run-{}-{}-{}-{}", self.id, self.epoch, grant.work, grant.attempt)
+    }
+
+    /// Returns the holder of the names that an attempt takes. No other leader of the run uses it.
+    pub(super) fn holder(&self, grant: Grant) -> HolderId {
+        let Grant { work, attempt } = grant;
+        HolderId::new(format!("run {}/{work}@{attempt} epoch {}", self.id, self.epoch))
+    }
+
+    /// Resolves commands of the run with the outputs that its steps have written so far.
+    pub(super) fn resolve<T>(
+        &self,
+        schedule: &Schedule,
+        resolve: impl FnOnce(CommandResolver<'_>) -> T,
+    ) -> T {
+        let outputs = |step: &str, key: &str| schedule.output(&self.logs, step, key);
+        let (run, dir, state) = (&self.id, &self.dir, &self.state);
+        resolve(CommandResolver { plan: schedule.plan(), run, dir, state, outputs: &outputs })
+    }
+}
+
+/// Returns the tag that every process of a run carries.
+pub(super) fn run_tag(run: &str) -> String {
+    format!("run-{run}")
+}

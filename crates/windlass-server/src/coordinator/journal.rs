@@ -1,0 +1,173 @@
+//! The seam between a run's decisions and its durable state.
+//!
+//! A journal is the only object that writes what outlives this process: facts, records, holds of
+//! names, the lead of the run. The run decides first, commits then, and acts last, so that a kill, a
+//! failed commit or a loss of power leaves nothing started or shown that the journal does not know.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use windlass_core::{Grant, Name, Token, WorkId};
+use windlass_store::{AttemptRecord, Event, GuardWait, HolderId, RunEnd};
+
+use super::RunError;
+use crate::command::ResolveError;
+use crate::schedule::Schedule;
+
+mod admission;
+mod leader;
+mod reachability;
+mod stored;
+mod wakeups;
+mod write_ahead;
+
+pub(super) use self::admission::terms;
+pub(super) use self::leader::{Expected, Leader, declare};
+pub(super) use self::stored::StoreJournal;
+#[cfg(test)]
+pub(super) use self::write_ahead::Pace;
+pub(crate) use self::write_ahead::read_slate;
+
+/// The durable state of a run.
+pub(super) trait Journal {
+    /// Adds a record to what the next commit stores.
+    fn record(&mut self, record: Record);
+
+    /// Commits the schedule's facts and all records, and begins the works that may start. A commit
+    /// survives a kill of this process, and a loss of power after the next [`Journal::sync`].
+    ///
+    /// After an error it is unknown what was committed, and the schedule must not be used any more.
+    fn commit(
+        &mut self,
+        schedule: &mut Schedule,
+        admission: Admission,
+    ) -> Result<Committed, RunError>;
+
+    /// Has the disk begin to write what the next sync waits for.
+    fn begin_sync(&mut self);
+
+    /// Returns once everything that was committed survives a loss of power.
+    fn sync(&mut self, scope: SyncScope) -> Result<(), RunError>;
+
+    /// Returns for how long there has been something that a loss of power would undo; none if there
+    /// is nothing.
+    fn unsynced_for(&self) -> Option<Duration>;
+
+    /// Returns whether a commit or a sync has failed.
+    fn has_failed(&self) -> bool;
+
+    /// Returns how long until [`Journal::on_due`] has something to do; none if it has nothing.
+    fn until_due(&self) -> Option<Duration>;
+
+    /// Does what is due, such as to let other processes reach this one; `watch` is given each
+    /// source of wake-ups that did not exist before.
+    fn on_due(
+        &mut self,
+        watch: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>,
+    ) -> Result<Due, RunError>;
+
+    /// Returns what users have asked of the run and no commit has answered. Drains the wake-ups first,
+    /// so that what comes later wakes the run again.
+    fn requests(&mut self) -> Result<Vec<Request>, RunError>;
+
+    /// Returns the events since the last call.
+    fn events(&mut self) -> Result<Vec<Event>, RunError>;
+
+    /// Returns one of `names` that is not held any more, if there is one.
+    fn lost_name(&mut self, names: &[(Name, Token)]) -> Result<Option<Name>, RunError>;
+
+    /// Commits the rest, stores how the run has ended, if it has, and gives up its lead.
+    fn finish(&mut self, schedule: &mut Schedule, end: Option<RunEnd>) -> Result<(), RunError>;
+}
+
+/// Whether works may begin in a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    Open,
+    Closed,
+}
+
+/// What a sync covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncScope {
+    /// What has been committed, wherever that is.
+    Committed,
+    /// Also that the store has it, and the write-ahead log is empty.
+    Stored,
+}
+
+/// Whether the run has to look again at what the store has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    LookAgain,
+}
+
+/// What a commit has decided.
+#[derive(Default)]
+pub(super) struct Committed {
+    /// The attempts that have begun.
+    pub(super) starts: Vec<Start>,
+    /// The works that a name has refused, and why.
+    pub(super) refusals: Vec<(WorkId, String)>,
+}
+
+/// An attempt that has begun, with the names it holds.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) grant: Grant,
+    pub(super) names: Vec<(Name, Token)>,
+    /// StopReason its command cannot be started.
+    pub(super) broken: Option<ResolveError>,
+}
+
+impl Start {
+    /// An attempt that holds no names.
+    pub(super) fn plain(grant: Grant) -> Self {
+        Self { grant, names: Vec::new(), broken: None }
+    }
+
+    pub(super) fn tokens(&self) -> Vec<Token> {
+        self.names.iter().map(|(_, token)| *token).collect()
+    }
+}
+
+/// A text that a user has left for the run, by its number in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) number: u64,
+    pub(super) text: String,
+}
+
+/// What a commit stores beside facts.
+#[derive(Debug)]
+pub(super) enum Record {
+    /// An attempt has ended, and gives back the names that it held.
+    Attempt { record: AttemptRecord, holder: HolderId, names: Vec<(Name, Token)> },
+    /// A step waits for a guard.
+    Wait(GuardWait),
+    /// A step does not wait for a guard any more.
+    WaitOver(WorkId),
+    /// An event.
+    Emit(String),
+    /// The request of this number was carried out.
+    Taken(u64),
+    /// The run, which had ended, goes on.
+    Reopened,
+}
+
+impl Record {
+    /// Returns whether the record concerns nothing outside the run.
+    fn is_plain(&self) -> bool {
+        matches!(self, Record::Attempt { names, .. } if names.is_empty())
+    }
+
+    /// Returns the attempt that the record is about, if it is about one.
+    fn attempt(&self) -> Option<&AttemptRecord> {
+        match self {
+            Record::Attempt { record, .. } => Some(record),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The journal of a run in a store, led by this process.
+
+use std::borrow::Cow;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use windlass_core::{Fact, Name, Phase, Token};
+use windlass_store::{
+    AttemptRecord, Durability, Event, JournalPosition, Leftover, RunEnd, Store, StoreError,
+    Transaction,
+};
+
+use super::super::identity::RunIdentity;
+use super::super::requests::{forget_requests, target};
+use super::super::{RunError, heeds_events, needs_names};
+use super::admission::NameClaims;
+use super::leader::Leader;
+use super::reachability::Reachability;
+use super::write_ahead::{WriteAhead, complete_journal};
+use super::{Admission, Committed, Due, Journal, Record, Request, Start, SyncScope};
+use crate::events::EventReader;
+#[cfg(windlass_faults)]
+use crate::fault::{self, Point};
+use crate::presence;
+use crate::schedule::Schedule;
+
+/// The durable state of a run that this process leads.
+pub(in crate::coordinator) struct StoreJournal {
+    store: Store,
+    leader: Leader,
+    identity: RunIdentity,
+    /// Whether steps need names, which only the store can give.
+    shares_names: bool,
+    write_ahead: WriteAhead,
+    /// Stale holds whose processes were ended here, so that the next commit can take their names.
+    cleared: Vec<(Name, Token)>,
+    reachability: Reachability,
+    /// None where no guard is woken by events.
+    events: Option<EventReader>,
+    /// A commit has not succeeded, so the engine knows more than the store.
+    failed: bool,
+}
+
+impl StoreJournal {
+    /// Leads a run whose journal has `facts`.
+    pub(in crate::coordinator) fn new(
+        mut store: Store,
+        leader: Leader,
+        identity: RunIdentity,
+        schedule: &Schedule,
+        facts: &[Fact],
+    ) -> Result<Self, RunError> {
+        // Opens the file to sync while there is room for another open file.
+        store.file_to_sync();
+        let plan = schedule.plan();
+        let reachability = Reachability::new(&store, leader.process().clone(), plan)?;
+        let events = match heeds_events(plan) {
+            true => {
+                let mut reader = store.try_clone()?;
+                let after = reader.last_event()?;
+                Some(EventReader::new(reader, after, Vec::new()))
+            }
+            false => None,
+        };
+        let stored = JournalPosition::default().with(facts);
+        Ok(Self {
+            write_ahead: WriteAhead::new(identity.logs(), stored),
+            store,
+            leader,
+            identity,
+            shares_names: plan.steps.iter().any(needs_names),
+            cleared: Vec::new(),
+            reachability,
+            events,
+            failed: false,
+        })
+    }
+
+    /// Returns all facts of a run that was led before, once the store has what a dead leader has
+    /// left in the write-ahead log; and how its attempts have ended.
+    pub(in crate::coordinator) fn replay(
+        store: &mut Store,
+        identity: &RunIdentity,
+    ) -> Result<(Vec<Fact>, Vec<AttemptRecord>), RunError> {
+        let facts = complete_journal(store, identity)?;
+        let attempts = store.read(|transaction| transaction.steps().attempts(identity.id()))?;
+        Ok((facts, attempts))
+    }
+
+    /// Gives up the lead of the run, which has ended like that, if it has.
+    pub(in crate::coordinator) fn give_up(
+        &mut self,
+        schedule: &mut Schedule,
+        end: Option<RunEnd>,
+    ) -> Result<(), StoreError> {
+        let Self { store, leader, identity, .. } = self;
+        let left = schedule.leave_queues(|_| true);
+        store.transact(|transaction| {
+            for grant in &left {
+                transaction.leases().leave_queue(&identity.holder(*grant))?;
+            }
+            for wait in transaction.steps().guard_waits(identity.id())? {
+                transaction.steps().delete_guard_wait(identity.id(), wait.work)?;
+            }
+            if end.is_some() {
+                leader.expect_to_lead(transaction)?;
+                transaction.runs().set_end(identity.id(), end)?;
+                // What came too late is not meant for a retry of the run.
+                forget_requests(transaction, identity.id())?;
+            }
+            leader.give_up(transaction)
+        })
+    }
+
+    #[cfg(test)]
+    pub(in crate::coordinator) fn set_pace(&mut self, pace: super::Pace) {
+        self.write_ahead.set_pace(pace);
+    }
+
+    #[cfg(test)]
+    pub(in crate::coordinator) fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// Stores everything in one commit. Works that need names begin in it, because only the store
+    /// can tell whether they are free.
+    fn store_all(
+        &mut self,
+        schedule: &mut Schedule,
+        admission: Admission,
+    ) -> Result<Committed, RunError> {
+        self.failed = true;
+        let over = schedule.leave_queues(|phase: Phase| phase.state().is_terminal());
+        let Self { store, leader, identity, shares_names, write_ahead, cleared, .. } = self;
+        let wakeup = self.reachability.wakeups().turn();
+        let (committed, leftovers) = store.transact_with(Durability::Process, |transaction| {
+            write_records(transaction, identity, write_ahead.records())?;
+            for grant in &over {
+                transaction.leases().leave_queue(&identity.holder(*grant))?;
+            }
+            let process = leader.process();
+            let leftovers = Vec::new();
+            let mut claims =
+                NameClaims { transaction, identity, process, cleared, wakeup, leftovers };
+            let committed = match *shares_names && admission == Admission::Open {
+                true => claims.admit(schedule)?,
+                false => Committed::default(),
+            };
+            #[cfg(windlass_faults)]
+            fault::note_digest(schedule.engine().digest());
+            let facts = joined(write_ahead.facts(), schedule.facts());
+            transaction.facts().append(identity.id(), identity.epoch(), &facts)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeCommit.reached();
+            Ok((committed, claims.leftovers))
+        })?;
+        self.committed(&schedule.take_facts());
+        self.end_leftovers(leftovers)?;
+        Ok(committed)
+    }
+
+    /// Has the store take over what only the write-ahead log has, and what was recorded since.
+    fn store_rest(&mut self) -> Result<(), RunError> {
+        if self.write_ahead.is_empty() {
+            return Ok(());
+        }
+        self.failed = true;
+        let Self { store, identity, write_ahead, .. } = self;
+        store.transact_with(Durability::Process, |transaction| {
+            write_records(transaction, identity, write_ahead.records())?;
+            transaction.facts().append(identity.id(), identity.epoch(), write_ahead.facts())?;
+            #[cfg(windlass_faults)]
+            Point::BeforeCommit.reached();
+            Ok(())
+        })?;
+        self.committed(&[]);
+        Ok(())
+    }
+
+    fn committed(&mut self, facts: &[Fact]) {
+        #[cfg(windlass_faults)]
+        Point::AfterCommit.committed();
+        self.failed = false;
+        self.write_ahead.note_stored(facts);
+    }
+
+    /// Writes to the write-ahead log, if it may take this commit. Returns whether it has.
+    fn write_ahead(&mut self, schedule: &Schedule, admission: Admission) -> bool {
+        let goes_on = admission == Admission::Open && !schedule.engine().is_done();
+        if !goes_on || self.shares_names || !self.write_ahead.accepts() {
+            return false;
+        }
+        #[cfg(windlass_faults)]
+        {
+            fault::note_digest(schedule.engine().digest());
+            Point::BeforeJotting.reached();
+        }
+        let written = self.write_ahead.append();
+        #[cfg(windlass_faults)]
+        if written {
+            Point::AfterJotting.committed();
+        }
+        written
+    }
+
+    /// Ends what dead holders of the run's names have left running; the next commit takes the names.
+    fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
+        self.cleared.clear();
+        for leftover in leftovers {
+            // Every waiter of a name reports the same leftover, and a search of all processes is slow.
+            let seen = (leftover.name.clone(), leftover.token);
+            if self.cleared.contains(&seen) {
+                continue;
+            }
+            let what = "what a dead holder has left running cannot be ended";
+            let free = presence::end_leftover(self.store.dir(), &leftover);
+            if !free.map_err(|source| RunError::Io { what, source })? {
+                continue;
+            }
+            self.cleared.push(seen);
+            #[cfg(windlass_faults)]
+            Point::AfterClearing.reached();
+        }
+        Ok(())
+    }
+}
+
+impl Journal for StoreJournal {
+    fn record(&mut self, record: Record) {
+        self.write_ahead.add_record(record);
+    }
+
+    fn commit(
+        &mut self,
+        schedule: &mut Schedule,
+        admission: Admission,
+    ) -> Result<Committed, RunError> {
+        self.write_ahead.note_commit();
+        let mut starts = Vec::new();
+        if !self.shares_names && admission == Admission::Open {
+            starts = begin_all(schedule);
+        }
+        self.write_ahead.add_facts(schedule.take_facts());
+        if self.write_ahead(schedule, admission) {
+            return Ok(Committed { starts, ..Committed::default() });
+        }
+        let mut committed = self.store_all(schedule, admission)?;
+        starts.append(&mut committed.starts);
+        Ok(Committed { starts, ..committed })
+    }
+
+    fn begin_sync(&mut self) {
+        self.write_ahead.begin_sync(&mut self.store);
+    }
+
+    fn sync(&mut self, scope: SyncScope) -> Result<(), RunError> {
+        if self.write_ahead.sync_log(scope) {
+            self.store_rest()?;
+            self.store.sync()?;
+            self.write_ahead.note_synced();
+        }
+        Ok(())
+    }
+
+    fn unsynced_for(&self) -> Option<Duration> {
+        self.write_ahead.unsynced_for()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    fn until_due(&self) -> Option<Duration> {
+        // A name that was cleared is had by asking again, and no wake-up comes for it.
+        let cleared = (!self.cleared.is_empty()).then_some(Duration::ZERO);
+        let dues = [cleared, self.write_ahead.until_stored(), self.reachability.until_due()];
+        dues.into_iter().flatten().min()
+    }
+
+    fn on_due(
+        &mut self,
+        watch: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>,
+    ) -> Result<Due, RunError> {
+        if self.write_ahead.until_stored() == Some(Duration::ZERO) {
+            self.store_rest()?;
+        }
+        // A process that came earlier has woken nothing.
+        let reachable = self.reachability.on_due(&self.store, watch)?;
+        match reachable || !self.cleared.is_empty() {
+            true => Ok(Due::LookAgain),
+            false => Ok(Due::Nothing),
+        }
+    }
+
+    fn requests(&mut self) -> Result<Vec<Request>, RunError> {
+        self.reachability.wakeups().drain();
+        let target = target(self.identity.id());
+        let requests = self.store.read(|transaction| transaction.requests().pending(&target))?;
+        let request = |request: windlass_store::Request| Request {
+            number: request.number,
+            text: request.text,
+        };
+        Ok(requests.into_iter().map(request).collect())
+    }
+
+    fn events(&mut self) -> Result<Vec<Event>, RunError> {
+        let mut events = Vec::new();
+        if let Some(reader) = &mut self.events {
+            while !reader.is_at_end()? {
+                events.extend(reader.read()?);
+            }
+        }
+        Ok(events)
+    }
+
+    fn lost_name(&mut self, names: &[(Name, Token)]) -> Result<Option<Name>, RunError> {
+        for (name, token) in names {
+            let check = |transaction: &Transaction<'_>| transaction.leases().check(name, *token);
+            let (held, _) = self.store.transact_leases(check)?;
+            if !held.is_yes() {
+                return Ok(Some(name.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn finish(&mut self, schedule: &mut Schedule, end: Option<RunEnd>) -> Result<(), RunError> {
+        self.store_rest()?;
+        #[cfg(windlass_faults)]
+        Point::BeforeStepDown.reached();
+        self.give_up(schedule, end)?;
+        self.write_ahead.remove();
+        Ok(())
+    }
+}
+
+/// Begins every work that fits inside the run.
+fn begin_all(schedule: &mut Schedule) -> Vec<Start> {
+    let mut starts = Vec::new();
+    while let Some(grant) = schedule.take_next() {
+        schedule.begin(grant).expect("it was granted just now");
+        starts.push(Start::plain(grant));
+    }
+    starts
+}
+
+fn joined<'a>(first: &'a [Fact], more: &'a [Fact]) -> Cow<'a, [Fact]> {
+    match (first.is_empty(), more.is_empty()) {
+        (_, true) => Cow::Borrowed(first),
+        (true, false) => Cow::Borrowed(more),
+        (false, false) => Cow::Owned([first, more].concat()),
+    }
+}
+
+fn write_records(
+    transaction: &Transaction<'_>,
+    identity: &RunIdentity,
+    records: &[Record],
+) -> Result<(), StoreError> {
+    records.iter().try_for_each(|record| write_record(transaction, identity.id(), record))
+}
+
+fn write_record(
+    transaction: &Transaction<'_>,
+    run: &str,
+    record: &Record,
+) -> Result<(), StoreError> {
+    match record {
+        Record::Attempt { record, holder, names } => {
+            for (name, token) in names {
+                transaction.leases().release(name, holder, *token)?;
+            }
+            transaction.steps().put_attempt(run, record)
+        }
+        Record::Wait(wait) => transaction.steps().put_guard_wait(run, wait),
+        Record::WaitOver(work) => transaction.steps().delete_guard_wait(run, *work),
+        Record::Emit(event) => transaction.events().emit(event).map(drop),
+        Record::Taken(number) => transaction.requests().take(*number).map(drop),
+        Record::Reopened => transaction.runs().set_end(run, None),
+    }
+}

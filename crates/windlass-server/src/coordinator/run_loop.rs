@@ -1,0 +1,261 @@
+//! The loop of a run: take in, decide, commit, act, wait.
+//!
+//! The order of durable writes is what makes a run survive a kill at any point. The start of an attempt,
+//! with the names it holds, is committed before its process exists. Its end is committed before any
+//! dependent starts, in the same commit. Nothing is shown, and nothing that follows an end starts,
+//! before the disk has it.
+
+use std::time::Duration;
+
+use windlass_core::Name;
+use windlass_store::RunEnd;
+
+use super::attempts::{Attempts, News, Order, Report};
+use super::journal::{Due, Journal, Start, SyncScope};
+use super::state::RunState;
+use super::{End, RunError, Update};
+#[cfg(windlass_faults)]
+use crate::fault::Point;
+
+/// How often to look for what other processes may have left without a wake-up: a holder that was killed
+/// wakes none.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a sync may wait for more to sync. No user sees the difference, and steps that take less
+/// time than a sync need not wait for one each.
+const LINGER: Duration = Duration::from_millis(50);
+
+/// Leads one run.
+pub(super) struct RunLoop<J, A> {
+    state: RunState,
+    // Dropped before the journal, so that no process outlives the lead of its run.
+    attempts: A,
+    journal: J,
+    /// What is to be taken in before the next commit.
+    inbox: Vec<News>,
+}
+
+/// How everything has come to its end.
+#[derive(Clone, Copy)]
+enum Over {
+    /// Nothing follows but that the journal learns of it.
+    Plain(End),
+    /// All that had to follow has.
+    Closed(End),
+}
+
+impl<J: Journal, A: Attempts> RunLoop<J, A> {
+    pub(super) fn new(state: RunState, journal: J, attempts: A) -> Self {
+        Self { state, attempts, journal, inbox: vec![News::Wakeup] }
+    }
+
+    pub(super) fn state_mut(&mut self) -> &mut RunState {
+        &mut self.state
+    }
+
+    #[cfg(test)]
+    pub(super) fn journal_mut(&mut self) -> &mut J {
+        &mut self.journal
+    }
+
+    /// Gives up the lead of the run, which has ended like that, if it has, and leaves it as it was.
+    pub(super) fn abandon(&mut self, end: Option<RunEnd>) -> Result<(), RunError> {
+        self.journal.finish(self.state.schedule_mut(), end)
+    }
+
+    pub(super) fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// Leads the run until it ends or is interrupted; `watch` is shown every change.
+    pub(super) fn run(&mut self, watch: &mut dyn FnMut(&Update<'_>)) -> Result<End, RunError> {
+        let ended = self.until_over(watch).and_then(|over| self.finish(over, watch));
+        ended.inspect_err(|_| self.show_committed(watch))
+    }
+
+    fn until_over(&mut self, watch: &mut dyn FnMut(&Update<'_>)) -> Result<Over, RunError> {
+        loop {
+            self.take_in()?;
+            let starts = self.commit()?;
+            let mut scope = self.act(starts)?;
+            loop {
+                if let Some(end) = self.state.plain_end().filter(|_| self.inbox.is_empty()) {
+                    return Ok(Over::Plain(end));
+                }
+                if scope == SyncScope::Committed || !self.may_linger() {
+                    self.publish(scope, watch)?;
+                    scope = SyncScope::Stored;
+                    if let Some(end) = self.end()? {
+                        return Ok(Over::Closed(end));
+                    }
+                }
+                self.wait()?;
+                if !self.inbox.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes in everything that has happened. Reads come first: once the engine has changed, only a
+    /// commit may follow.
+    pub(super) fn take_in(&mut self) -> Result<(), RunError> {
+        let news = std::mem::take(&mut self.inbox);
+        let woken = news.iter().any(|news| matches!(news, News::Wakeup));
+        let requests = if woken { self.journal.requests()? } else { Vec::new() };
+        let events = if self.state.heeds_events() { self.journal.events()? } else { Vec::new() };
+        let mut reports = Vec::new();
+        for news in news {
+            match news {
+                News::Report(report) => reports.push((self.lost_name(&report)?, report)),
+                News::Signal(signal) => self.state.on_signal(signal),
+                News::Wakeup => {}
+            }
+        }
+        self.stop()?;
+        self.state.on_tick();
+        reports.into_iter().for_each(|(lost, report)| self.state.on_report(report, lost));
+        self.state.on_events(&events);
+        requests.iter().for_each(|request| self.state.on_request(request));
+        self.state.on_all_taken_in();
+        Ok(())
+    }
+
+    /// Returns a name that the order of a report has lost, if it has lost one.
+    fn lost_name(&mut self, report: &Report) -> Result<Option<Name>, RunError> {
+        match self.state.names_in_doubt(report) {
+            [] => Ok(None),
+            names => self.journal.lost_name(names),
+        }
+    }
+
+    /// Commits what was decided, and returns the attempts that have begun.
+    pub(super) fn commit(&mut self) -> Result<Vec<Start>, RunError> {
+        self.hand_records_over();
+        let admission = self.state.admission();
+        let committed = self.journal.commit(self.state.schedule_mut(), admission)?;
+        Ok(self.state.on_committed(committed))
+    }
+
+    fn hand_records_over(&mut self) {
+        self.state.take_records().into_iter().for_each(|record| self.journal.record(record));
+    }
+
+    /// Starts what may start before the disk has the commit, and makes ready what may not: what follows
+    /// an end that a loss of power would undo. Returns the sync that has to come next.
+    pub(super) fn act(&mut self, starts: Vec<Start>) -> Result<SyncScope, RunError> {
+        let ended = self.state.schedule().just_ended();
+        let follows = |start: &Start| self.state.follows(start, &ended);
+        let (following, free): (Vec<_>, Vec<_>) = starts.into_iter().partition(follows);
+        if !following.is_empty() {
+            // The disk writes while the orders are made ready.
+            self.journal.begin_sync();
+        }
+        for start in free {
+            let order = self.state.begin_attempt(start);
+            self.start(order)?;
+        }
+        for order in self.state.take_orders() {
+            self.start(order)?;
+        }
+        self.stop()?;
+        let scope = if following.is_empty() { SyncScope::Stored } else { SyncScope::Committed };
+        for start in following {
+            let order = self.state.begin_attempt(start);
+            self.attempts.prepare(order);
+        }
+        Ok(scope)
+    }
+
+    /// Syncs the commit, starts what was made ready, and shows what has changed.
+    fn publish(
+        &mut self,
+        scope: SyncScope,
+        watch: &mut dyn FnMut(&Update<'_>),
+    ) -> Result<(), RunError> {
+        self.journal.sync(scope)?;
+        self.attempts.start_prepared()?;
+        self.state.publish(watch);
+        self.stop()?;
+        self.start_due()
+    }
+
+    /// Returns how the run ends, once everything has; the hook for that runs before.
+    fn end(&mut self) -> Result<Option<End>, RunError> {
+        if !self.inbox.is_empty() || self.state.has_decisions() {
+            return Ok(None);
+        }
+        if self.state.begin_closing() {
+            self.start_due()?;
+        }
+        Ok(self.state.end())
+    }
+
+    /// Starts what follows the end of steps, and hooks.
+    fn start_due(&mut self) -> Result<(), RunError> {
+        self.state.take_due_orders().into_iter().try_for_each(|order| self.start(order))
+    }
+
+    fn start(&mut self, order: Order) -> Result<(), RunError> {
+        self.attempts.prepare(order);
+        self.attempts.start_prepared()
+    }
+
+    fn stop(&mut self) -> Result<(), RunError> {
+        let mut stops = self.state.take_stops().into_iter();
+        stops.try_for_each(|(id, mode)| self.attempts.stop(id, mode))
+    }
+
+    /// Returns whether a sync can wait a moment for what comes next.
+    fn may_linger(&self) -> bool {
+        let young = self.journal.unsynced_for().is_some_and(|long| long < LINGER);
+        young && self.state.may_linger()
+    }
+
+    /// Waits until something happens, or it is time for something.
+    fn wait(&mut self) -> Result<(), RunError> {
+        let Self { journal, attempts, .. } = self;
+        let due = journal.on_due(&mut |source| attempts.watch(source))?;
+        if due == Due::LookAgain || self.state.has_decisions() {
+            self.inbox.push(News::Wakeup);
+        }
+        if !self.inbox.is_empty() {
+            return Ok(());
+        }
+        let now = self.state.schedule().now();
+        let look = self.state.waits_for_others().then(|| now.after(LOOK_AGAIN));
+        let look = look.into_iter().chain(self.state.next_due()).min();
+        let linger = self.journal.unsynced_for().map(|long| LINGER.saturating_sub(long));
+        let pauses = [look.map(|at| at.since(now)), linger, self.journal.until_due()];
+        self.inbox = self.attempts.wait(pauses.into_iter().flatten().min())?;
+        let now = self.state.schedule().now();
+        if self.inbox.is_empty() && look.is_some_and(|at| at <= now) {
+            self.inbox.push(News::Wakeup);
+        }
+        Ok(())
+    }
+
+    /// Gives up the lead of a run that has ended, or is left to another process.
+    fn finish(&mut self, over: Over, watch: &mut dyn FnMut(&Update<'_>)) -> Result<End, RunError> {
+        let (Over::Plain(end) | Over::Closed(end)) = over;
+        if let Over::Closed(_) = over {
+            self.state.show_rest(watch);
+        }
+        self.attempts.finish()?;
+        self.hand_records_over();
+        let stored = self.state.stored_end(end);
+        self.journal.finish(self.state.schedule_mut(), stored)?;
+        #[cfg(windlass_faults)]
+        Point::AfterStepDown.reached();
+        if let Over::Plain(_) = over {
+            self.state.publish(watch);
+        }
+        Ok(end)
+    }
+
+    /// Shows what is committed and was not shown, of a run that cannot go on.
+    fn show_committed(&mut self, watch: &mut dyn FnMut(&Update<'_>)) {
+        if !self.journal.has_failed() && self.journal.sync(SyncScope::Stored).is_ok() {
+            self.state.publish(watch);
+        }
+    }
+}

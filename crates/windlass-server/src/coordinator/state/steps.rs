@@ -1,0 +1,333 @@
+//! The attempts of a run that are under way: what follows a command, and what an end means.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use windlass_core::{Ending, Grant, Input, Name, Outcome, Phase, Token, WorkId};
+use windlass_store::{AttemptEnd, AttemptRecord};
+
+use super::super::attempts::{Order, OrderId, StopMode};
+use super::super::journal::{Record, Start};
+use super::PAUSED;
+use super::condition::Conclusion;
+use super::context::{RunContext, Stop};
+use super::items::Items;
+use super::orders::{GRACE, OrderBuilder};
+use super::step_attempt::{Stage, StepAttempt, outcome};
+use crate::command::ResolveError;
+use crate::ended::Ended;
+
+/// The attempts that are under way, and what has to follow others.
+pub(super) struct Steps {
+    running: BTreeMap<WorkId, StepAttempt>,
+    items: Items,
+    /// The steps that have begun, and whose `finally` has not run since.
+    uncleaned: BTreeSet<WorkId>,
+    /// The steps whose `finally` starts after the next commit.
+    due_finally: Vec<WorkId>,
+    /// The steps whose checks behind the command were given up, and that have to end for it.
+    interrupted: Vec<WorkId>,
+}
+
+/// Whether it is checked what a step has to ensure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ensuring {
+    /// As before.
+    Unchanged,
+    /// The checks have to begin.
+    Begins,
+    /// The checks have to be given up.
+    GivenUp,
+}
+
+impl Steps {
+    pub(super) fn new(items: Items) -> Self {
+        Self {
+            running: BTreeMap::new(),
+            items,
+            uncleaned: BTreeSet::new(),
+            due_finally: Vec::new(),
+            interrupted: Vec::new(),
+        }
+    }
+
+    /// Begins an attempt that the journal knows, and returns the order for its command.
+    pub(super) fn begin(&mut self, run: &RunContext, start: Start) -> Order {
+        let grant = start.grant;
+        let step = run.schedule.step(grant.work);
+        if step.finally.is_some() {
+            self.uncleaned.insert(grant.work);
+        }
+        self.items.take(grant.work, run.schedule.plan(), step);
+        self.running.insert(grant.work, StepAttempt::new(start, run.schedule.now()));
+        self.orders(run).command(grant)
+    }
+
+    /// Takes in the end of a process of a step.
+    pub(super) fn on_process(
+        &mut self,
+        run: &mut RunContext,
+        work: WorkId,
+        ended: &Ended,
+    ) -> Ensuring {
+        let attempt = self.attempt(work);
+        match attempt.stage {
+            Stage::Command => {
+                attempt.note_command(ended);
+                return self.on_command(run, work, ended);
+            }
+            Stage::Ensuring => unreachable!("no process of it runs"),
+            Stage::Finally => self.on_finally(run, work, ended),
+            Stage::CleanUp => {
+                self.uncleaned.remove(&work);
+                self.running.remove(&work);
+            }
+        }
+        Ensuring::Unchanged
+    }
+
+    /// Has what the step has to ensure checked once its command has succeeded, or settles how it ends.
+    fn on_command(&mut self, run: &mut RunContext, work: WorkId, ended: &Ended) -> Ensuring {
+        let step = run.schedule.step(work);
+        let asked = matches!(run.schedule.engine().phase(work), Some(Phase::Cancelling { .. }));
+        let stopping = run.stop.is_some();
+        if ended.is_success() && !step.ensures.is_empty() && !asked && !stopping {
+            self.let_go(run, work);
+            self.attempt(work).stage = Stage::Ensuring;
+            return Ensuring::Begins;
+        }
+        let outcome = outcome(ended, &step.retry, stopping);
+        self.settle(run, work, outcome, ended.why());
+        Ensuring::Unchanged
+    }
+
+    /// Settles how an attempt ends, unless the engine knows better; its `finally` comes first.
+    fn settle(
+        &mut self,
+        run: &mut RunContext,
+        work: WorkId,
+        outcome: Outcome,
+        why: Option<String>,
+    ) {
+        let attempt = self.attempt(work);
+        attempt.outcome = outcome;
+        attempt.why = attempt.why.take().or(why);
+        let ending = run.schedule.engine().ending(attempt.start.grant, outcome);
+        let last = match ending.expect("it is under way") {
+            Ending::Retry { .. } => false,
+            Ending::Interrupted => run.stop.is_some(),
+            _ => true,
+        };
+        if !last || run.schedule.step(work).finally.is_none() {
+            return self.complete(run, work);
+        }
+        attempt.stage = Stage::Finally;
+        run.record_attempt(attempt, AttemptEnd::Finishing);
+        self.let_go(run, work);
+        self.due_finally.push(work);
+    }
+
+    fn on_finally(&mut self, run: &mut RunContext, work: WorkId, ended: &Ended) {
+        self.uncleaned.remove(&work);
+        let attempt = self.attempt(work);
+        if let Some(why) = ended.why().filter(|_| attempt.outcome == Outcome::Success) {
+            attempt.outcome = Outcome::Failed;
+            attempt.why = Some(format!("finally: {why}"));
+        }
+        let note = ended.note().map(|note| format!("finally: {note}"));
+        attempt.note = joined([attempt.note.take(), note]);
+        self.complete(run, work);
+    }
+
+    /// Ends an attempt, and gives back what it held.
+    fn complete(&mut self, run: &mut RunContext, work: WorkId) {
+        let mut attempt = self.running.remove(&work).expect("it is under way");
+        let (grant, outcome) = (attempt.start.grant, attempt.outcome);
+        let ending = run.schedule.engine().ending(grant, outcome).expect("it is under way");
+        attempt.why = run.why_asked(work).or(attempt.why);
+        if ending == Ending::Interrupted {
+            attempt.why = Some("interrupted".to_owned());
+        }
+        attempt.why = joined([attempt.why, attempt.note.take()]);
+        self.items.give_back(work);
+        let end = match ending {
+            Ending::Success => AttemptEnd::Success,
+            Ending::Retry { .. } => AttemptEnd::Retry,
+            Ending::Cancelled => AttemptEnd::Cancelled,
+            Ending::Interrupted => AttemptEnd::Interrupted,
+            _ => AttemptEnd::Failed,
+        };
+        run.record_attempt(&attempt, end);
+        run.schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");
+        if let Some(why) = attempt.why {
+            run.observer.note_reason(work, grant.attempt, why);
+        }
+    }
+
+    /// Gives back the slot and the resources of a step that is under way.
+    fn let_go(&mut self, run: &mut RunContext, work: WorkId) {
+        self.items.give_back(work);
+        let grant = run.latest(work);
+        run.schedule.apply(Input::Suspend(grant)).expect("it is under way");
+    }
+
+    /// Takes in what became of the conditions behind a command.
+    pub(super) fn on_ensured(
+        &mut self,
+        run: &mut RunContext,
+        work: WorkId,
+        conclusion: Conclusion,
+    ) {
+        if !self.running.get(&work).is_some_and(|attempt| attempt.stage == Stage::Ensuring) {
+            return;
+        }
+        match conclusion {
+            Conclusion::Passed | Conclusion::Skip => self.settle(run, work, Outcome::Success, None),
+            Conclusion::Failed(why) if run.stop.is_some() => {
+                self.settle(run, work, Outcome::Interrupted, Some(why));
+            }
+            Conclusion::Failed(why) => {
+                let named = run.schedule.step(work).retry.on_exit.is_some();
+                let again = Outcome::Retry { delay: Duration::ZERO };
+                self.settle(run, work, if named { Outcome::Failed } else { again }, Some(why));
+            }
+        }
+    }
+
+    /// Ends the attempts whose checks behind the command were given up.
+    pub(super) fn end_interrupted(&mut self, run: &mut RunContext) {
+        for work in std::mem::take(&mut self.interrupted) {
+            run.effects.records.push(Record::WaitOver(work));
+            self.on_ensured(run, work, Conclusion::Failed("interrupted".to_owned()));
+        }
+    }
+
+    /// Orders again what was not started in time, or has it end, if it has lost a name.
+    pub(super) fn on_late(&mut self, run: &mut RunContext, id: OrderId, lost: Option<Name>) {
+        let mut order = match id {
+            OrderId::Command(grant) => self.orders(run).command(grant),
+            OrderId::Finally(grant) => self.orders(run).finally(grant),
+            OrderId::Check { .. } | OrderId::Hook(_) => unreachable!("they hold no names"),
+        };
+        if let Some(name) = lost {
+            order.command = Err(ResolveError::Lost { name, how: PAUSED });
+        }
+        run.effects.orders.push(order);
+    }
+
+    /// Takes in that it is unknown how the command of an attempt has ended: it counts as interrupted.
+    pub(super) fn on_command_lost(&mut self, run: &mut RunContext, grant: Grant, why: String) {
+        let began = run.schedule.began_attempt(grant.work);
+        let attempt = self.running.remove(&grant.work);
+        let mut attempt = attempt.unwrap_or_else(|| StepAttempt::new(Start::plain(grant), began));
+        attempt.why = Some(why);
+        self.items.give_back(grant.work);
+        run.record_attempt(&attempt, AttemptEnd::Lost);
+        run.schedule.lose(grant);
+        run.observer.note_lost(grant);
+    }
+
+    /// Takes in that it is unknown how a `finally` has ended: it is repeated.
+    pub(super) fn on_finally_lost(&mut self, work: WorkId) {
+        match self.attempt(work).stage {
+            // The step still owes it, so it is ordered again after the next commit.
+            Stage::CleanUp => drop(self.running.remove(&work)),
+            _ => self.due_finally.push(work),
+        }
+    }
+
+    /// Stops an attempt as `mode` says, or else within its grace period. Its `finally` is only given
+    /// that long.
+    pub(super) fn stop(
+        &mut self,
+        run: &mut RunContext,
+        work: WorkId,
+        mode: Option<StopMode>,
+    ) -> Ensuring {
+        let Some(attempt) = self.running.get(&work) else { return Ensuring::Unchanged };
+        let grace = run.schedule.step(work).grace.unwrap_or(GRACE);
+        let usual = match attempt.stage {
+            Stage::Command => StopMode::Ask { grace },
+            _ => StopMode::Finish { grace },
+        };
+        match attempt.order() {
+            Some(id) => {
+                run.effects.stops.push((id, mode.unwrap_or(usual)));
+                Ensuring::Unchanged
+            }
+            None => {
+                self.interrupted.push(work);
+                Ensuring::GivenUp
+            }
+        }
+    }
+
+    /// Returns the orders for each `finally` that is due after a commit.
+    pub(super) fn take_due_orders(&mut self, run: &RunContext) -> Vec<Order> {
+        let mut works = std::mem::take(&mut self.due_finally);
+        let interrupted = matches!(run.stop, Some(Stop::Signal(_)));
+        let over = |work: WorkId| {
+            run.schedule.engine().phase(work).is_some_and(|phase| phase.state().is_terminal())
+        };
+        let idle = |work: &WorkId| !self.running.contains_key(work);
+        let due = |work: &WorkId| idle(work) && (interrupted || over(*work));
+        for work in self.uncleaned.iter().copied().filter(due).collect::<Vec<_>>() {
+            let mut attempt = StepAttempt::new(Start::plain(run.latest(work)), run.schedule.now());
+            attempt.stage = Stage::CleanUp;
+            self.running.insert(work, attempt);
+            works.push(work);
+        }
+        let finally = |work| self.orders(run).finally(run.latest(work));
+        works.into_iter().map(finally).collect()
+    }
+
+    /// Notes that a step has begun under an earlier leader, and that its `finally` has not run.
+    pub(super) fn owe_finally(&mut self, work: WorkId) {
+        self.uncleaned.insert(work);
+    }
+
+    /// Repeats the `finally` of an attempt whose command had ended under an earlier leader.
+    pub(super) fn finish_again(&mut self, run: &RunContext, grant: Grant, record: &AttemptRecord) {
+        let retry = &run.schedule.step(grant.work).retry;
+        let attempt = StepAttempt::restored(Start::plain(grant), record, retry);
+        self.running.insert(grant.work, attempt);
+        self.due_finally.push(grant.work);
+    }
+
+    /// Returns the names that the attempt of a step holds.
+    pub(super) fn names(&self, work: WorkId) -> &[(Name, Token)] {
+        self.running.get(&work).map_or(&[], |attempt| &attempt.start.names)
+    }
+
+    pub(super) fn works(&self) -> Vec<WorkId> {
+        self.running.keys().copied().collect()
+    }
+
+    /// Returns whether no attempt is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Returns whether a `finally` has to run, now or later.
+    pub(super) fn owes_finally(&self) -> bool {
+        !self.uncleaned.is_empty() || !self.due_finally.is_empty()
+    }
+
+    /// Returns whether attempts have to end in the next commit.
+    pub(super) fn has_interrupted(&self) -> bool {
+        !self.interrupted.is_empty()
+    }
+
+    fn attempt(&mut self, work: WorkId) -> &mut StepAttempt {
+        self.running.get_mut(&work).expect("it is under way")
+    }
+
+    fn orders<'a>(&'a self, run: &'a RunContext) -> OrderBuilder<'a> {
+        OrderBuilder { run, items: &self.items, running: &self.running }
+    }
+}
+
+/// Joins phrases to one; none if there is none.
+pub(super) fn joined<const N: usize>(phrases: [Option<String>; N]) -> Option<String> {
+    phrases.into_iter().flatten().reduce(|all, phrase| format!("{all}; {phrase}"))
+}

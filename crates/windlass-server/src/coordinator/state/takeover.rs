@@ -1,0 +1,116 @@
+//! What a new leader does with a run before it goes on: picks up, retries, cancels.
+
+use windlass_core::{Grant, Input, Phase, WorkId, WorkState};
+use windlass_store::{AttemptEnd, AttemptRecord};
+
+use super::super::RunError;
+use super::super::attempts::{OrderId, Report};
+use super::super::journal::Record;
+use super::RunState;
+use super::condition::Side;
+use super::context::Stop;
+
+impl RunState {
+    /// Goes on where a killed leader has left the run: attempts that ran are lost, except that the
+    /// `finally` of a step still follows.
+    pub(in super::super) fn pick_up(&mut self, attempts: &[AttemptRecord]) {
+        for work in self.run.schedule.begun() {
+            let grant = self.run.latest(work);
+            let record = known(attempts, grant);
+            let end = record.map(|record| record.end);
+            let lives = self.run.schedule.engine().phase(work).map(Phase::state);
+            let unclean = [None, Some(AttemptEnd::Lost), Some(AttemptEnd::Retry)].contains(&end);
+            if self.run.schedule.step(work).finally.is_some()
+                && (unclean || end == Some(AttemptEnd::Finishing))
+            {
+                self.steps.owe_finally(work);
+            }
+            if lives != Some(WorkState::Running) {
+                continue;
+            }
+            match record.filter(|record| record.end == AttemptEnd::Finishing) {
+                Some(record) => self.steps.finish_again(&self.run, grant, record),
+                None => {
+                    let why = "the process that led the run was killed".to_owned();
+                    self.on_report(Report::Lost { id: OrderId::Command(grant), why }, None);
+                }
+            }
+        }
+        for work in self.run.schedule.works_in(|phase| phase == Phase::Gated) {
+            self.waits.begin(&self.run, work, Side::Before);
+        }
+    }
+
+    /// Has what failed or was cancelled tried again: the named steps, or all of them.
+    pub(in super::super) fn reopen(&mut self, steps: &[String]) -> Result<(), RunError> {
+        let run = || self.run.identity.id().to_owned();
+        let bad = |phase: Phase| matches!(phase, Phase::Failed | Phase::Cancelled);
+        let mut works = Vec::new();
+        for step in steps {
+            let mut again = self.all_called(step)?;
+            again.retain(|work| self.run.schedule.engine().phase(*work).is_some_and(bad));
+            if again.is_empty() {
+                return Err(RunError::NotAgain { run: run(), step: step.clone() });
+            }
+            works.extend(again);
+        }
+        if steps.is_empty() {
+            works = self.run.schedule.works_in(bad);
+        }
+        if works.is_empty() {
+            return Err(RunError::NothingToRetry { run: run() });
+        }
+        self.run.schedule.reopen(&works).expect("nothing of an ended run is under way");
+        self.run.effects.records.push(Record::Reopened);
+        Ok(())
+    }
+
+    /// Cancels a step, all that a step of the file became, or all steps.
+    pub(in super::super) fn cancel(&mut self, step: Option<&str>) -> Result<(), RunError> {
+        let Some(step) = step else {
+            self.run.cancelled = true;
+            self.run.schedule.apply(Input::CancelAll).expect("everything can be cancelled");
+            return Ok(());
+        };
+        let mut works = self.all_called(step)?;
+        works.retain(|work| {
+            self.run
+                .schedule
+                .engine()
+                .phase(*work)
+                .is_some_and(|phase| !phase.state().is_terminal())
+        });
+        if works.is_empty() {
+            let (run, step) = (self.run.identity.id().to_owned(), step.to_owned());
+            return Err(RunError::StepOver { run, step });
+        }
+        for work in works {
+            self.run.schedule.apply(Input::Cancel(work)).expect("it has not ended");
+        }
+        // Nothing else of the run begins here.
+        self.run.stop = Some(Stop::Leave);
+        self.waits.forget_guards();
+        Ok(())
+    }
+
+    /// Returns the step of that name, or all that a step of the file became.
+    fn all_called(&self, step: &str) -> Result<Vec<WorkId>, RunError> {
+        if let Some(work) = self.run.schedule.called(step) {
+            return Ok(vec![work]);
+        }
+        let steps = self.run.schedule.plan().steps.iter().enumerate();
+        let of_it = steps.filter(|(_, known)| known.declared == step);
+        let works: Vec<_> = of_it.map(|(place, _)| WorkId::from_index(place)).collect();
+        match works.is_empty() {
+            true => Err(self.run.schedule.plan().no_such_step(step).into()),
+            false => Ok(works),
+        }
+    }
+}
+
+/// Finds the record of an attempt; they are sorted by work and attempt.
+fn known(attempts: &[AttemptRecord], grant: Grant) -> Option<&AttemptRecord> {
+    let key = |record: &AttemptRecord| (record.work, record.attempt);
+    let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), key);
+    found.ok().map(|place| &attempts[place])
+}
