@@ -107,10 +107,7 @@ impl Worker {
             if limit.is_some_and(|limit| Instant::now() >= limit) {
                 return false;
             }
-            self.block(awaited, |parker| match limit {
-                None => self.park_while_racing(parker),
-                Some(limit) => drop(parker.park_until(limit)),
-            });
+            self.block(awaited, |parker| self.park_and_recheck(parker, limit));
         }
     }
 
@@ -199,7 +196,7 @@ impl Worker {
             self.sleep_wakeable(awaited);
         } else {
             self.stop_search();
-            self.block(awaited, |parker| self.park_while_racing(parker));
+            self.block(awaited, |parker| self.park_and_recheck(parker, None));
         }
     }
 
@@ -234,15 +231,20 @@ impl Worker {
         wait_table::deregister(awaited, &self.parker);
     }
 
-    /// Parks. While a race runs, wakes now and then to call [`Pool::notify_urgent_if_work`].
-    fn park_while_racing(&self, parker: &Parker) {
+    /// Parks, at most until `limit`. While a race runs, wakes now and then to call
+    /// [`Pool::notify_urgent_if_work`].
+    fn park_and_recheck(&self, parker: &Parker, limit: Option<Instant>) {
         while self.pool.has_races() {
-            if parker.park_until(Instant::now() + RACE_RECHECK_INTERVAL) {
+            let recheck = Instant::now() + RACE_RECHECK_INTERVAL;
+            if limit.is_some_and(|limit| limit <= recheck) {
+                break;
+            }
+            if parker.park_until(Some(recheck)) {
                 return;
             }
             self.pool.notify_urgent_if_work();
         }
-        parker.park();
+        parker.park_until(limit);
     }
 
     fn register(&self, awaited: &Node) -> Registration {

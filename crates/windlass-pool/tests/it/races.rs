@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
+    time::Duration,
 };
 
 use windlass_pool::{Scheduler, TaskError, checkpoint, race, with_scope};
@@ -205,4 +206,28 @@ fn many_races_whose_winners_wait_for_their_tasks_end() {
             }
         });
     }
+}
+
+/// A contender that awaits a task with a limit that it never reaches. The child of that task is
+/// queued when the await begins to wait.
+fn awaits_its_task_with_a_limit(scheduler: &Scheduler) {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    with_scope(scheduler, |scope| {
+        let mut task = scope.spawn(|| drop(scope.spawn(thread::yield_now)));
+        assert!(task.await_timeout(DAY).is_some());
+    });
+}
+
+#[test]
+fn a_winner_that_awaits_with_a_limit_ends_while_all_workers_run_losers() {
+    must_end(|| {
+        for workers in 1..=2 {
+            let scheduler = Scheduler::new(workers);
+            let winner = || awaits_its_task_with_a_limit(&scheduler);
+            for _ in 0..MANY {
+                scheduler.run(|| race(winner, until_cancelled));
+                scheduler.run(|| race(until_cancelled, winner));
+            }
+        }
+    });
 }
