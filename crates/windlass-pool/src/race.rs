@@ -46,7 +46,7 @@ where
 
 fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R + Send) -> R {
     let first = Mutex::new(None);
-    let _counted = pool.count_race();
+    let _counted = pool.races.count();
     let ended = node::open(pool, |scope| {
         scope.spawn_urgent(|| run_contender(scope, &first, a));
         scope.spawn_urgent(|| run_contender(scope, &first, b));
