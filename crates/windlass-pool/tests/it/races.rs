@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use windlass_pool::{Scheduler, Task, TaskError, checkpoint, race, with_scope};
+use windlass_pool::{Scheduler, Task, TaskError, cancelled, checkpoint, race, with_scope};
 
 use crate::support::{
     Signal, amount, must_end, panic_of, silence_expected_panics, without_stealing,
@@ -318,5 +318,33 @@ fn a_winner_that_waits_for_a_pool_behind_another_ends_while_that_pool_runs_the_l
             assert_eq!(one.run(|| race(loser, winner)), "quick");
             assert_eq!(one.run(|| race(winner, loser)), "quick");
         }
+    });
+}
+
+struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        panic!("on purpose: drop");
+    }
+}
+
+#[test]
+fn the_value_of_a_winner_may_panic_in_its_drop_when_the_loser_has_panicked() {
+    silence_expected_panics();
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let barrier = Barrier::new(2);
+        let winner = || {
+            barrier.wait();
+            PanicsOnDrop
+        };
+        let loser = || {
+            barrier.wait();
+            while !cancelled() {}
+            panic!("on purpose: late")
+        };
+        let message = panic_of(|| scheduler.run(|| drop(race(winner, loser))));
+        assert_eq!(message, "on purpose: late");
     });
 }
