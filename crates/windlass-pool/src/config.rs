@@ -26,7 +26,7 @@ pub struct SchedulerConfig {
     pub local_queue_size: usize,
 
     /// Enable task stealing. Without it, a task runs on the worker that spawned it, unless that
-    /// worker waits.
+    /// worker waits, or another worker waits while a race runs.
     pub enable_stealing: bool,
 
     /// Spin count before parking: how often an idle worker searches for tasks before it sleeps. A

@@ -42,7 +42,9 @@ mod scope;
 mod vtable;
 
 pub(crate) use ancestors::{is_cancelled, is_within, root_of};
-pub(crate) use current::{current_is_cancelled, current_ptr, inside_body, with_current};
+pub(crate) use current::{
+    current_is_cancelled, current_is_within, current_ptr, inside_body, with_current,
+};
 pub(crate) use ending::{EndedBody, drop_handle, end_body, leave_queue};
 pub(crate) use guard::{DeferredRelease, PendingGuard};
 pub(crate) use root::ScopeRoot;

@@ -30,22 +30,23 @@ impl Parker {
         }
     }
 
-    /// Sleeps until [`Parker::unpark`] is called, or until `limit`. Returns whether it was called.
+    /// Sleeps until [`Parker::unpark`] is called, or until `limit` if there is one. Returns whether
+    /// it was called.
     #[cfg(not(windlass_loom))]
-    pub(crate) fn park_until(&self, limit: Instant) -> bool {
+    pub(crate) fn park_until(&self, limit: Option<Instant>) -> bool {
         while !self.take_wake() {
-            let rest = limit.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                return false;
+            match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {
+                None => sync::park(),
+                Some(rest) if rest.is_zero() => return false,
+                Some(rest) => std::thread::park_timeout(rest),
             }
-            std::thread::park_timeout(rest);
         }
         true
     }
 
     /// Loom has no clock, so the limit is never reached.
     #[cfg(windlass_loom)]
-    pub(crate) fn park_until(&self, _limit: Instant) -> bool {
+    pub(crate) fn park_until(&self, _limit: Option<Instant>) -> bool {
         self.park();
         true
     }

@@ -18,7 +18,6 @@ use crate::{
     node::{Disposition, Node, ScopeRoot},
     sleep::{Notified, Sleep},
     stats::{CountedEvent, PoolCounters},
-    sync::{AtomicUsize, Relaxed},
     timer::Timer,
     trace::{TraceKind, Tracer},
     wait_table,
@@ -26,8 +25,11 @@ use crate::{
 };
 
 mod queues;
+mod races;
 
 pub(crate) use queues::Queues;
+use races::Races;
+pub(crate) use races::{RECHECK_INTERVAL, any_running_anywhere};
 
 /// The shared part of a pool.
 pub(crate) struct Pool {
@@ -40,8 +42,7 @@ pub(crate) struct Pool {
     pub(crate) detached: ScopeRoot,
     pub(crate) timer: Timer,
     spares: Mutex<Vec<JoinHandle<()>>>,
-    /// How many races are running.
-    races: AtomicUsize,
+    pub(crate) races: Races,
     this: Weak<Pool>,
 }
 
@@ -57,7 +58,7 @@ impl Pool {
             detached: ScopeRoot::detached(),
             timer: Timer::default(),
             spares: Mutex::new(Vec::new()),
-            races: AtomicUsize::new(0),
+            races: Races::new(),
             this: this.clone(),
             config,
         })
@@ -158,33 +159,17 @@ impl Pool {
         }
     }
 
-    /// Counts a race until the returned value is dropped.
-    pub(crate) fn count_race(&self) -> impl Drop + '_ {
-        struct Race<'a>(&'a AtomicUsize);
-        impl Drop for Race<'_> {
-            fn drop(&mut self) {
-                // Relaxed: see `has_races`.
-                self.0.fetch_sub(1, Relaxed);
-            }
-        }
-        // Relaxed: see `has_races`.
-        self.races.fetch_add(1, Relaxed);
-        Race(&self.races)
-    }
-
-    /// Returns whether a race is running. Exact for a thread that runs inside a race.
-    pub(crate) fn has_races(&self) -> bool {
-        // Relaxed: a task inside a race was queued after the race was counted, and the queue
-        // synchronises the two threads.
-        self.races.load(Relaxed) > 0
-    }
-
     /// Notifies if there is work, even if all workers are busy. A worker that waits while a race
-    /// runs calls this now and then.
-    ///
-    /// The loser of a race may keep its worker busy until the winner ends, and the winner may wait
-    /// for a queued task. So a busy worker does not guarantee that the queues are emptied.
-    pub(crate) fn notify_urgent_if_work(&self) {
+    /// runs calls this now and then; see `pool/races.rs`.
+    pub(crate) fn recheck(&self) {
+        let awake = usize::try_from(self.sleep.awake()).expect("a count of threads");
+        if !self.races.is_recheck_due(self.queues.worker_count(), awake) {
+            return;
+        }
+        if !self.queues.is_stealing_enabled() {
+            // A busy worker may hold the task on which the race depends.
+            (0..self.queues.worker_count()).for_each(|index| self.queues.move_to_injector(index));
+        }
         if self.queues.has_work(None) {
             self.notify_urgent();
         }
@@ -194,7 +179,7 @@ impl Pool {
     pub(crate) fn wait(&self, awaited: &Node) {
         worker::with(|worker| match worker {
             Some(worker) if worker.belongs_to(self) => worker.wait(awaited),
-            Some(worker) => drop(worker.block_on(awaited, None)),
+            Some(worker) => drop(worker.block_on(self, awaited, None)),
             None => drop(wait_table::sleep_until_complete(awaited, None)),
         });
     }
@@ -204,7 +189,7 @@ impl Pool {
     pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
         worker::with(|worker| match worker {
             Some(worker) if worker.belongs_to(self) => worker.wait_for_task(task, limit),
-            Some(worker) => worker.block_on(task, limit),
+            Some(worker) => worker.block_on(self, task, limit),
             None => wait_table::sleep_until_complete(task, limit),
         })
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    checkpoint::CancelUnwind, node, pool::Pool, scheduler::Scheduler, scope::Scope, worker,
+    checkpoint::CancelUnwind, node, panics, pool::Pool, scheduler::Scheduler, scope::Scope, worker,
 };
 
 /// Runs `a` and `b` at the same time and returns the result of the one that returns first.
@@ -46,16 +46,21 @@ where
 
 fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R + Send) -> R {
     let first = Mutex::new(None);
-    let _counted = pool.count_race();
+    let _counted = pool.races.count();
     let ended = node::open(pool, |scope| {
         scope.spawn_urgent(|| run_contender(scope, &first, a));
         scope.spawn_urgent(|| run_contender(scope, &first, b));
     });
-    if let Err(payload) = ended {
-        panic::resume_unwind(payload);
-    }
     let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
-    first.unwrap_or_else(|| panic::resume_unwind(Box::new(CancelUnwind)))
+    match (ended, first) {
+        (Ok(()), Some(value)) => value,
+        (Ok(()), None) => panic::resume_unwind(Box::new(CancelUnwind)),
+        (Err(payload), value) => {
+            // A second panic, out of a drop, would abort the process.
+            panics::drop_quietly(value);
+            panic::resume_unwind(payload)
+        }
+    }
 }
 
 /// Runs one closure. However it ends, cancels the other one.
@@ -71,7 +76,18 @@ fn run_contender<R>(
         }
     }
     let cancel = CancelOnDrop(scope);
-    let value = contender();
-    first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(value);
+    let late = keep_first(first, contender());
     drop(cancel);
+    // Dropped last, because its drop is user code: no lock is held, and the other closure has been
+    // cancelled.
+    drop(late);
+}
+
+/// Stores `value` unless the other closure has returned first. Returns it in that case.
+fn keep_first<R>(first: &Mutex<Option<R>>, value: R) -> Option<R> {
+    let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+    match *first {
+        None => first.replace(value),
+        Some(_) => Some(value),
+    }
 }

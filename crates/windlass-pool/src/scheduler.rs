@@ -9,6 +9,7 @@ use std::{
 use crate::{
     cancellation,
     config::SchedulerConfig,
+    node,
     pool::Pool,
     scope::with_scope,
     stats::SchedulerStats,
@@ -19,8 +20,8 @@ use crate::{
 /// A work-stealing task scheduler: a fixed number of worker threads that run tasks.
 ///
 /// Dropping it cancels the tasks of [`Scheduler::spawn`] that have not ended, waits for them, and
-/// joins all threads. If one of its own tasks drops it, a thread in the background does that. Scopes
-/// borrow the scheduler, so none can be open then.
+/// joins all threads. If one of its own tasks drops it, or code for which such a task waits, a thread
+/// in the background does that. Scopes borrow the scheduler, so none can be open then.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, with_scope};
@@ -159,13 +160,20 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         let (pool, threads) = (Arc::clone(&self.pool), std::mem::take(&mut self.threads));
         cancellation::cancel(pool.detached.node());
-        if worker::with(|worker| worker.is_some_and(|worker| worker.belongs_to(&pool))) {
-            // A worker cannot join its own thread.
+        if runs_inside(&pool) {
+            // The calling thread cannot wait for itself.
             thread::spawn(move || finish(&pool, threads));
         } else {
             finish(&pool, threads);
         }
     }
+}
+
+/// Returns whether the calling thread is a worker of `pool`, or runs code for which a detached task
+/// of `pool` waits: a task on another pool, or a cancel callback.
+fn runs_inside(pool: &Pool) -> bool {
+    worker::with(|worker| worker.is_some_and(|worker| worker.belongs_to(pool)))
+        || node::current_is_within(pool.detached.node())
 }
 
 /// Waits for the detached tasks, then ends the threads and joins them.
@@ -175,7 +183,10 @@ fn finish(pool: &Pool, threads: Vec<JoinHandle<()>>) {
     }
     pool.timer.close();
     pool.sleep.close();
-    for thread in threads.into_iter().chain(pool.take_spares()) {
+    // The destructor of a thread-local may drop the scheduler, on the thread of a spare worker that
+    // ends. A thread cannot join itself.
+    let is_other = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
+    for thread in threads.into_iter().chain(pool.take_spares()).filter(is_other) {
         // There is no error to handle: a worker that panics aborts the process.
         let _ = thread.join();
     }

@@ -81,7 +81,8 @@ impl<'scope, T> Task<'scope, T> {
     ///
     /// A body that returns has a value even if the task was cancelled meanwhile. A worker that calls
     /// this runs the task itself if no other thread has started it, and otherwise helps with other
-    /// tasks while it waits.
+    /// tasks while it waits: descendants of the awaited task, or of the task or scope that awaits. It
+    /// continues only when they have ended, so they must not wait for what follows the await.
     ///
     /// # Errors
     /// [`TaskError::Cancelled`] if the body never started or [`checkpoint`](crate::checkpoint) unwound

@@ -136,10 +136,7 @@ pub(crate) fn sleep_until_complete(node: &Node, limit: Option<Instant>) -> bool 
         {
             return true;
         }
-        match limit {
-            None => parker.park(),
-            Some(limit) => drop(parker.park_until(limit)),
-        }
+        parker.park_until(limit);
         deregister(node, &parker);
     }
 }

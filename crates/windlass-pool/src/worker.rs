@@ -276,7 +276,8 @@ impl Worker {
         let checks_again = self.pool.sleep.has_busy_worker();
         self.park(|parker| {
             let again = Instant::now() + RECHECK_DELAY;
-            if !checks_again || !parker.park_until(again) && !self.pool.queues.has_work(Some(self))
+            if !checks_again
+                || !parker.park_until(Some(again)) && !self.pool.queues.has_work(Some(self))
             {
                 parker.park();
             }

@@ -74,6 +74,12 @@ pub(crate) fn current_is_cancelled() -> bool {
     current_ptr().is_some_and(|node| unsafe { ancestors::is_cancelled(node) })
 }
 
+/// Returns whether the node that the calling thread is in is `top` or a descendant of it.
+pub(crate) fn current_is_within(top: &Node) -> bool {
+    // SAFETY: `inside` keeps the current node from completing.
+    current_ptr().is_some_and(|node| unsafe { ancestors::is_within(node, [Some(top), None]) })
+}
+
 /// Calls `f` with the node that the calling thread is in.
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Node>) -> R) -> R {
     // SAFETY: `inside` keeps the current node alive, and `f` returns before that ends.

@@ -20,14 +20,14 @@
 //! no other worker can reach a worker's deque, so the worker moves its tasks to the injector before
 //! it sleeps.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Worker, pause};
 use crate::{
     job::{ClaimedTask, QueuedTask, TaskHandle},
     node::{self, Node},
     parker::Parker,
-    pool::Pool,
+    pool::{self, Pool, RECHECK_INTERVAL},
     sleep::SleepReason,
     sync::Arc,
     wait_table::{self, Registration, WakeTarget},
@@ -37,9 +37,6 @@ use crate::{
 const MAX_DEPTH: usize = 192;
 /// With this many tasks on its stack, a waiting worker runs only tasks from its own deque.
 const MAX_STEAL_DEPTH: usize = 96;
-
-/// How often a worker that waits while a race runs checks whether the queues are being emptied.
-const RACE_RECHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Where a waiting worker may take eligible tasks from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,15 +87,15 @@ impl Worker {
             self.execute(claimed);
         }
         if limit.is_some() {
-            return self.block_on(task, limit);
+            return self.block_on(&self.pool, task, limit);
         }
         self.wait(task);
         true
     }
 
-    /// Sleeps until `awaited` is complete, or until `limit`, without helping. Returns whether it is
-    /// complete.
-    pub(crate) fn block_on(&self, awaited: &Node, limit: Option<Instant>) -> bool {
+    /// Sleeps until `awaited`, a node of `pool`, is complete, or until `limit`, without helping.
+    /// Returns whether it is complete.
+    pub(crate) fn block_on(&self, pool: &Pool, awaited: &Node, limit: Option<Instant>) -> bool {
         self.deferred.flush();
         loop {
             if awaited.is_complete() {
@@ -107,10 +104,7 @@ impl Worker {
             if limit.is_some_and(|limit| Instant::now() >= limit) {
                 return false;
             }
-            self.block(awaited, |parker| match limit {
-                None => self.park_while_racing(parker),
-                Some(limit) => drop(parker.park_until(limit)),
-            });
+            self.block(awaited, |parker| self.park_and_recheck(parker, pool, limit));
         }
     }
 
@@ -191,16 +185,23 @@ impl Worker {
         false
     }
 
-    /// Sleeps. The worker can be woken for work only if its deque is empty: it may not run what is
-    /// left there, so another worker has to be notified.
+    /// Sleeps, and can be woken for work if that is enough to find all work.
     fn sleep_until(&self, awaited: &Node, help_from: HelpFrom) {
-        if help_from == HelpFrom::Anywhere && !self.has_queued_tasks() {
+        if help_from == HelpFrom::Anywhere && !self.has_hidden_work() {
             self.start_search();
             self.sleep_wakeable(awaited);
         } else {
             self.stop_search();
-            self.block(awaited, |parker| self.park_while_racing(parker));
+            self.block(awaited, |parker| self.park_and_recheck(parker, &self.pool, None));
         }
+    }
+
+    /// Returns whether there may be work for which this worker would not be woken. It may not run
+    /// what is left in its own deque, so another worker has to be notified. And without stealing, a
+    /// worker that runs the loser of a race may hold a task that only a recheck finds.
+    fn has_hidden_work(&self) -> bool {
+        let is_reachable = self.pool.queues.is_stealing_enabled();
+        self.has_queued_tasks() || !is_reachable && self.pool.races.any_running()
     }
 
     /// Sleeps until `awaited` is complete or there is work.
@@ -234,15 +235,24 @@ impl Worker {
         wait_table::deregister(awaited, &self.parker);
     }
 
-    /// Parks. While a race runs, wakes now and then to call [`Pool::notify_urgent_if_work`].
-    fn park_while_racing(&self, parker: &Parker) {
-        while self.pool.has_races() {
-            if parker.park_until(Instant::now() + RACE_RECHECK_INTERVAL) {
+    /// Parks, at most until `limit`. While a race runs, rechecks the worker's pool and `awaited_in`,
+    /// the pool of the awaited node: now and then, and when the limit is reached, because the caller
+    /// may wait again and again with a short limit.
+    fn park_and_recheck(&self, parker: &Parker, awaited_in: &Pool, limit: Option<Instant>) {
+        let other = Some(awaited_in).filter(|pool| !self.belongs_to(pool));
+        while self.pool.races.any_running() || other.is_some() && pool::any_running_anywhere() {
+            let recheck = Instant::now() + RECHECK_INTERVAL;
+            let next = limit.map_or(recheck, |limit| limit.min(recheck));
+            if parker.park_until(Some(next)) {
                 return;
             }
-            self.pool.notify_urgent_if_work();
+            self.pool.recheck();
+            other.into_iter().for_each(Pool::recheck);
+            if limit == Some(next) {
+                return;
+            }
         }
-        parker.park();
+        parker.park_until(limit);
     }
 
     fn register(&self, awaited: &Node) -> Registration {
