@@ -152,7 +152,21 @@ impl Attempt {
             let outcome = ready!(self.poll_body(cx));
             self.stage = Stage::Returned(outcome);
         }
+        ready!(self.poll_closures(cx));
         self.poll_children(cx)
+    }
+
+    /// Ready when no closure of the attempt is on the CPU pool: until then it keeps its slot. The body's end has
+    /// asked them to stop.
+    fn poll_closures(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.inner().is_on_pool() {
+            return Poll::Ready(());
+        }
+        self.inner().register(cx.waker());
+        match self.inner().is_on_pool() {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
     }
 
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<WorkOutcome> {

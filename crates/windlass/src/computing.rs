@@ -1,11 +1,14 @@
 //! Closures that an attempt runs on the CPU pool.
 //!
-//! A closure cannot be dropped while it runs, as a future can: it is asked to stop, and its attempt keeps its slot
-//! and resources until the closure returns. So no timeout ends the wait for it. If the future of the attempt is
-//! dropped all the same, with its run, the last closure to return reports the attempt's end.
+//! A running closure cannot be dropped, as a future can: it is asked to stop, and its attempt keeps its slot and
+//! resources until the closure returns. So no timeout ends the wait for it, and a body that returns, panics or
+//! suspends itself before its closures waits for them. If the future of the attempt is dropped with its run, the last
+//! closure to return reports the attempt's end.
+//!
+//! A closure that no worker has begun is withdrawn, so a busy pool delays no cancel and no timeout.
 
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_pool::{JoinTask, Scheduler, TaskError};
 
@@ -22,32 +25,65 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let computing = Computing::begin(ctx);
-    let mut task = StopOnDrop(Scheduler::global().spawn(move || {
-        let _computing = computing;
-        task()
-    }));
+    let queued = Arc::new(Queued(Mutex::new(Some((task, Computing::begin(ctx))))));
+    let begin = Arc::clone(&queued);
+    let task = Scheduler::global().spawn(move || {
+        let (task, _computing) = begin.take()?;
+        Some(task())
+    });
+    let mut started = Started { task, queued };
     let token = ctx.cancel_token().clone();
     async move {
-        tokio::select! {
-            result = &mut task.0 => result,
-            () = token.cancelled() => {
-                task.0.cancel();
-                (&mut task.0).await
-            }
+        let result = tokio::select! {
+            result = &mut started.task => result,
+            () = token.cancelled() => match started.stop() {
+                Stopped::Withdrawn => return Err(TaskError::Cancelled),
+                Stopped::Asked => (&mut started.task).await,
+            },
+        };
+        result?.ok_or(TaskError::Cancelled)
+    }
+}
+
+/// A closure that no worker has begun, or none.
+struct Queued<F>(Mutex<Option<(F, Computing)>>);
+
+impl<F> Queued<F> {
+    fn take(&self) -> Option<(F, Computing)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A closure that was given to the pool. It is stopped when this is dropped.
+struct Started<T, F> {
+    task: JoinTask<Option<T>>,
+    queued: Arc<Queued<F>>,
+}
+
+enum Stopped {
+    /// No worker had begun it, and none will.
+    Withdrawn,
+    /// It runs, and was asked to stop.
+    Asked,
+}
+
+impl<T, F> Started<T, F> {
+    fn stop(&self) -> Stopped {
+        if self.queued.take().is_some() {
+            return Stopped::Withdrawn;
         }
+        self.task.cancel();
+        Stopped::Asked
     }
 }
 
-struct StopOnDrop<T>(JoinTask<T>);
-
-impl<T> Drop for StopOnDrop<T> {
+impl<T, F> Drop for Started<T, F> {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.stop();
     }
 }
 
-/// Lives as long as a closure of the attempt runs: the closure owns it.
+/// Counts a closure of the attempt: from when it is queued until it has returned or was withdrawn.
 struct Computing(WorkContext);
 
 impl Computing {
@@ -60,13 +96,16 @@ impl Computing {
 impl Drop for Computing {
     fn drop(&mut self) {
         let Self(ctx) = self;
-        let is_last_to_report = {
+        let (is_last, reports_end) = {
             let mut state = ctx.inner.on_pool().state();
             state.closures -= 1;
-            state.closures == 0 && std::mem::take(&mut state.reports_end)
+            let is_last = state.closures == 0;
+            (is_last, is_last && std::mem::take(&mut state.reports_end))
         };
-        if is_last_to_report {
+        if reports_end {
             ctx.shared().session(|session| give_up(session, ctx.grant()));
+        } else if is_last {
+            ctx.inner.wake_all();
         }
     }
 }

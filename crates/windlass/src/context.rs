@@ -129,7 +129,9 @@ impl WorkContext {
     /// Starts `task` on the CPU pool and returns a future of its result.
     ///
     /// The task is asked to stop with this attempt, and when the future is dropped: `pool::cancelled()` returns
-    /// true in it, and its scopes and tasks end. The attempt keeps its slot until the task has returned.
+    /// true in it, and its scopes and tasks end. The attempt keeps its slot until the task has returned: if the
+    /// body returns or suspends itself before that, the attempt waits for the task first. A task that no worker of
+    /// the pool has begun is withdrawn instead.
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};
@@ -220,6 +222,13 @@ impl WorkContext {
     /// # }
     /// ```
     pub async fn suspend<F: Future>(&self, wait: F) -> Result<F::Output, Cancelled> {
+        if self.inner.is_on_pool() {
+            tokio::select! {
+                biased;
+                () = self.inner.token().cancelled() => return Err(Cancelled),
+                () = self.inner.until(|| !self.inner.is_on_pool()) => {}
+            }
+        }
         let waiting = Waiting::begin(self);
         let value = tokio::select! {
             biased;

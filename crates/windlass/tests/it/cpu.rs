@@ -207,3 +207,100 @@ async fn a_work_keeps_its_slot_until_the_last_of_its_tasks_has_returned() {
     tokio::join!(scheduler.run_until_done(), waits);
     assert_eq!(scheduler.state(id), Some(WorkState::Failed));
 }
+
+#[tokio::test]
+async fn a_work_whose_body_gives_up_a_task_keeps_its_slot_until_that_returns() {
+    let (let_go, is_let_go) = mpsc::channel::<()>();
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let busy = Arc::new(AtomicUsize::new(0));
+    let inside = Arc::clone(&busy);
+    let first = work_once("gives up", async move |ctx: WorkContext| {
+        let task = ctx.compute(move || {
+            inside.fetch_add(1, Ordering::SeqCst);
+            begun.send(()).expect("the body waits");
+            _ = is_let_go.recv();
+            inside.fetch_sub(1, Ordering::SeqCst);
+        });
+        has_begun.await?;
+        drop(task);
+        Ok(())
+    });
+    let mut scheduler =
+        WorkScheduler::builder().max_concurrency(1).build().expect("it makes sense");
+    let first = scheduler.submit(first).expect("it fits");
+    let seen = Arc::clone(&busy);
+    let next = work_once("next", async move |_| Ok(seen.load(Ordering::SeqCst)));
+    let next = scheduler.spawn(next.after([first])).expect("it fits");
+    let handle = scheduler.handle();
+    let waits = async {
+        while busy.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(handle.state(first), Some(WorkState::Running), "its task has not returned");
+        drop(let_go);
+    };
+    tokio::join!(scheduler.run_until_done(), waits);
+    assert_eq!(*next.await.expect("it succeeded"), 0, "no task ran beside the next work");
+    assert_eq!(busy.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_suspension_begins_when_the_tasks_of_the_attempt_have_returned() {
+    let (let_go, is_let_go) = mpsc::channel::<()>();
+    let first = work_once("suspends", async move |ctx: WorkContext| {
+        let task = ctx.compute(move || is_let_go.recv());
+        ctx.suspend(tokio::task::yield_now()).await?;
+        _ = task.await?;
+        Ok(())
+    });
+    let mut scheduler =
+        WorkScheduler::builder().max_concurrency(1).build().expect("it makes sense");
+    let first = scheduler.submit(first).expect("it fits");
+    let next = scheduler.submit(work_cpu("next", |_| Ok(()))).expect("it fits");
+    let handle = scheduler.handle();
+    let waits = async {
+        while handle.state(first) != Some(WorkState::Running) {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(handle.state(next), Some(WorkState::Pending), "the slot is taken");
+        drop(let_go);
+    };
+    tokio::join!(scheduler.run_until_done(), waits);
+    assert_eq!(scheduler.metrics().success, 2);
+}
+
+#[tokio::test]
+async fn a_task_that_no_worker_has_begun_is_withdrawn_by_a_cancel_and_a_timeout() {
+    let (let_go, is_let_go) = mpsc::channel::<()>();
+    let is_let_go = Arc::new(std::sync::Mutex::new(is_let_go));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    // Keeps every worker of the pool busy until it is let go.
+    let hogs: Vec<_> = (0..4 * workers)
+        .map(|_| {
+            let is_let_go = Arc::clone(&is_let_go);
+            pool::Scheduler::global().spawn(move || _ = is_let_go.lock().map(|gone| gone.recv()))
+        })
+        .collect();
+    let mut scheduler = scheduler();
+    let late = work_cpu("late", |_| Ok(())).timeout(Duration::from_millis(20));
+    let late = scheduler.submit(late).expect("it fits");
+    let unwanted = scheduler.submit(work_cpu("unwanted", |_| Ok(()))).expect("it fits");
+    let handle = scheduler.handle();
+    let cancels = async {
+        while handle.state(unwanted) != Some(WorkState::Running) {
+            tokio::task::yield_now().await;
+        }
+        handle.cancel(unwanted);
+    };
+    tokio::join!(scheduler.run_until_done(), cancels);
+    assert_eq!(scheduler.state(late), Some(WorkState::Failed));
+    assert_eq!(scheduler.state(unwanted), Some(WorkState::Cancelled));
+    drop(let_go);
+    drop(hogs);
+}
