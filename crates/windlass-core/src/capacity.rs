@@ -21,6 +21,7 @@ mod counts;
 mod demand;
 mod level;
 mod limits;
+mod names;
 mod refusal;
 mod reservation;
 mod reservations;
@@ -32,6 +33,7 @@ use counter::Counter;
 pub use counts::{LevelCounts, RefusalCounts};
 pub use demand::Demand;
 use level::{Level, grown};
+use names::ResourceNames;
 pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
 use reservation::Turns;
 pub(crate) use view::Usage;
@@ -62,7 +64,7 @@ const SLOTS_ID: ResourceId = ResourceId(0);
 /// ```
 #[derive(Clone, Debug)]
 pub struct CapacityTree {
-    names: Vec<String>,
+    names: ResourceNames,
     levels: Vec<Level>,
     /// Numbers of removed levels, to be used again.
     vacant_levels: Vec<LevelId>,
@@ -88,7 +90,7 @@ impl CapacityTree {
     #[must_use]
     pub fn new(limits: &ResourceCost) -> Self {
         let mut tree = Self {
-            names: vec![SLOTS.to_owned()],
+            names: ResourceNames::new(),
             levels: vec![Level::under(None)],
             vacant_levels: Vec::new(),
             clients: Vec::new(),
@@ -282,7 +284,7 @@ impl CapacityTree {
     /// The name of a resource.
     #[must_use]
     pub fn name(&self, resource: ResourceId) -> &str {
-        &self.names[resource.index()]
+        self.names.name(resource)
     }
 
     /// Gives back, with which so many are no longer in flight.
@@ -339,7 +341,7 @@ impl CapacityTree {
     /// The number of a resource; none if no level ever declared it.
     #[must_use]
     pub fn resource(&self, name: &str) -> Option<ResourceId> {
-        self.names.iter().position(|known| known == name).map(ResourceId::at)
+        self.names.find(name)
     }
 
     fn counter(&self, level: LevelId, resource: ResourceId) -> Option<&Counter> {

@@ -183,9 +183,8 @@ impl CapacityTree {
     /// everything is told.
     fn declare(&mut self, level: LevelId, name: &str, wakes: &mut Vec<ClientId>) -> &mut Counter {
         let resource = self.resource(name).unwrap_or_else(|| {
-            self.names.push(name.to_owned());
             wakes.extend(std::mem::take(&mut self.subscribers));
-            ResourceId::at(self.names.len() - 1)
+            self.names.add(name)
         });
         self.levels[level.index()].counter_mut(resource)
     }

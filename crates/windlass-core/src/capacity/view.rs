@@ -162,7 +162,7 @@ impl CapacityTree {
 
     /// The counters of a level with their names.
     fn counters(&self, level: LevelId) -> impl Iterator<Item = (&str, &Counter)> {
-        self.names.iter().map(String::as_str).zip(&self.levels[level.index()].counters)
+        self.names.iter().zip(&self.levels[level.index()].counters)
     }
 }
 

@@ -9,7 +9,7 @@ use windlass::{
     Amount, ImpossibleCost, Quota, Rate, ReconcileError, Refusal, ResourceCapacity, ResourceCost,
 };
 
-use crate::support::{cost, cpus, poll_once, settle};
+use crate::support::{cost, cpus, poll_once, processor_time, settle};
 
 mod dropped;
 mod keyed;
@@ -295,4 +295,23 @@ fn a_child_that_nobody_has_any_more_leaves_its_parent_whole() {
     assert_eq!(cluster.available(), cpus(5), "its permit keeps it");
     drop(permit);
     assert_eq!(cluster.available(), cpus(10), "and what had no permit goes with it");
+}
+
+/// Returns the processor time that an amount of one of `resources` takes to acquire and to give back.
+fn takes(resources: u32) -> Duration {
+    let limits = (0..resources).map(|n| (format!("host {n}"), Amount::from(1)));
+    let capacity = ResourceCapacity::new(limits.collect::<ResourceCost>());
+    let costs: Vec<_> =
+        (0..200).map(|n| cost([(&*format!("host {}", n * resources / 200), 1)])).collect();
+    let start = processor_time();
+    for _ in 0..20 {
+        costs.iter().for_each(|cost| drop(capacity.try_acquire(cost).expect("it is free")));
+    }
+    processor_time() - start
+}
+
+#[test]
+fn the_cost_of_a_request_does_not_grow_with_the_number_of_resources() {
+    let (few, many) = (takes(200), takes(20_000));
+    assert!(many < few * 20, "100 times as many resources: {few:?}, then {many:?}");
 }
