@@ -323,7 +323,7 @@ impl Attempt {
         ended.expect("the engine has foreseen this end");
         if !family.is_empty() {
             session.follow();
-            session.state.drop_forgotten(&family, session.effects);
+            session.state.drop_family(&family, session.effects);
         }
         HandedIn::Over(Some(ending))
     }

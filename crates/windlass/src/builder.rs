@@ -133,8 +133,8 @@ impl WorkSchedulerBuilder {
     ///     scheduler.submit(train.needs([("gpu", 1)]))?;
     /// }
     /// // Never both at once.
-    /// tokio::join!(nightly.run_until_done(), urgent.run_until_done());
-    /// # assert_eq!(nightly.metrics().success + urgent.metrics().success, 2);
+    /// let (nightly, urgent) = tokio::join!(nightly.run_until_done(), urgent.run_until_done());
+    /// assert_eq!(nightly.success + urgent.success, 2);
     /// # Ok(())
     /// # }
     /// ```

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use windlass_core::Timestamp;
+use windlass_core::{Timestamp, WorkId, WorkState};
 
 use crate::body::Body;
 use crate::context::AttemptShared;
 use crate::gate::Gate;
 use crate::name::Name;
-use crate::reference::EndTeller;
+use crate::reference::{EndTeller, WorkFailure};
 use crate::spec;
 
 pub(crate) struct Entry {
@@ -111,6 +111,12 @@ impl Entry {
 
     pub(crate) fn last_error(&self) -> Option<&String> {
         self.extras()?.last_error.as_ref()
+    }
+
+    /// Returns the failure of this work, which has failed.
+    pub(crate) fn as_failure(&mut self, id: WorkId) -> WorkFailure {
+        let (name, error) = (self.name.share().into(), self.last_error().cloned());
+        WorkFailure { id, name, state: WorkState::Failed, error }
     }
 
     /// Returns what the parent of this work, which has failed, says of it.

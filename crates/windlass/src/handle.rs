@@ -35,7 +35,7 @@ use crate::work::Work;
 /// let answer = handle.execute(work_fn("think", |_| async { Ok(42) })).await?;
 /// assert_eq!(*answer, 42);
 /// stop.cancel();
-/// service.await?;
+/// service.await?.into_result()?;
 /// # Ok(())
 /// # }
 /// ```
@@ -97,7 +97,7 @@ impl WorkHandle {
     /// let mut scheduler = WorkScheduler::default();
     /// let handle = scheduler.handle();
     /// let broken = work_fn("broken", |_| async { Err::<(), _>(WorkError::msg("no route")) });
-    /// let (result, ()) = tokio::join!(handle.execute(broken), scheduler.run_until_done());
+    /// let (result, _) = tokio::join!(handle.execute(broken), scheduler.run_until_done());
     /// match result {
     ///     Err(ExecuteError::Failed(failure)) => println!("{failure}"),
     ///     other => panic!("it cannot have gone well: {other:?}"),

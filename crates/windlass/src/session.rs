@@ -259,7 +259,7 @@ impl<'a> Session<'a> {
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
         self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
-        self.state.drop_forgotten(&families, self.effects);
+        self.state.drop_family(&families, self.effects);
         for work in opened {
             if self.state.engine.awaits_gate(work) {
                 self.apply(Input::Open(work))?;

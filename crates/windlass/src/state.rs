@@ -12,6 +12,7 @@ use crate::entry::{Entry, Extras};
 use crate::event::Watchers;
 use crate::reference::{End, EndTeller};
 use crate::report::Report;
+use crate::summary::Tally;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
@@ -22,6 +23,8 @@ pub(crate) struct State {
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
     pub(crate) runners: Runners,
+    /// How works have ended since the last run returned.
+    pub(crate) tally: Tally,
     /// Works at a gate that no task watches yet.
     pub(crate) gates: Vec<WorkId>,
     /// How many ended works to keep.
@@ -122,6 +125,7 @@ impl State {
             watchers,
             mode: Mode::Open,
             runners: Runners::default(),
+            tally: Tally::default(),
             gates: Vec::new(),
             keep_ended,
             ended: VecDeque::new(),
@@ -211,7 +215,10 @@ impl State {
             self.note_cause(transition);
         }
         let closed = self.mode == Mode::Closed;
-        let Some(entry) = self.entry_mut(work) else { return };
+        let Some(entry) = self.entries.get_mut(work.index()) else { return };
+        if self.tally.count(work, transition.to) {
+            self.tally.describe(entry.as_failure(work));
+        }
         effects.report(Report::of(transition, entry));
         if let Some(extras) = entry.known_extras() {
             close_extras(extras, transition.to, effects);
@@ -315,15 +322,25 @@ impl State {
             self.ended.retain(|work| !works.contains(work));
         }
         for work in works {
+            self.tally.withdraw(*work);
             if let Some(Extras { end: Some(end), .. }) = self.known(*work).known_extras() {
                 end.expect_another_end();
             }
         }
     }
 
+    /// Removes the entries of a family whose parent will run again, and their ends from the summary.
+    pub(crate) fn drop_family(&mut self, works: &[WorkId], effects: &mut Effects) {
+        for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
+            self.tally.withdraw(*work);
+        }
+        self.drop_forgotten(works, effects);
+    }
+
     /// Removes the entries of those of `works` that the engine has forgotten.
     pub(crate) fn drop_forgotten(&mut self, works: &[WorkId], effects: &mut Effects) {
         for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
+            self.tally.forget(*work);
             if let Some(entry) = self.entries.take(work.index()) {
                 effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
             }

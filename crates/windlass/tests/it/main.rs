@@ -28,6 +28,7 @@ mod snapshots;
 mod sources;
 mod spans;
 mod stress;
+mod summaries;
 mod support;
 mod suspension;
 mod timeouts;

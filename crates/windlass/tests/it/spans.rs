@@ -65,7 +65,7 @@ async fn every_attempt_has_a_span_with_its_work_and_number() {
     let mut scheduler = scheduler(1);
     add(&scheduler, answers("flaky", ms(1), &[retry(ms(1)), WorkOutcome::Success]).retries(1));
     add(&scheduler, fails("broken"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "attempt work=flaky id=1 attempt=1",
         "attempt work=broken id=2 attempt=1",
@@ -83,7 +83,7 @@ async fn a_retry_is_told_once_with_its_error_and_the_delay_of_its_policy() {
     });
     let backoff = RetryPolicy::exponential(ms(100)).times(5);
     scheduler.submit(flaky.retry(backoff)).expect("nothing is in its way");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let retried = |attempt, delay| {
         format!(
             "INFO message=work will be retried work=\"flaky\" id=1 attempt={attempt} \
@@ -102,7 +102,7 @@ async fn a_failure_is_told_once_and_so_is_everything_that_it_blocks_or_makes_nee
     let next = add(&scheduler, ok("next").after([bad]));
     add(&scheduler, ok("last").after([next]));
     add(&scheduler, ok("report").after([Dependency::failed(good)]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "DEBUG message=work skipped work=\"report\" id=5",
         "DEBUG message=work succeeded id=1 attempt=1",
@@ -125,7 +125,7 @@ async fn a_cancel_is_told_once_whether_the_work_runs_or_waits() {
         settle().await;
         handle.cancel(stops);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "INFO message=work cancelled work=\"waits\" id=1 attempt=0",
         "INFO message=work cancelled work=\"stops\" id=2 attempt=1",
@@ -145,7 +145,7 @@ async fn an_error_is_told_with_the_attempt_that_had_it_and_not_again_at_a_cancel
         tokio::time::sleep(secs(20)).await;
         handle.cancel(stopped);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let asked = "it asked to be tried again";
     let expected = [
         format!(
