@@ -10,7 +10,8 @@ use windlass_core::ClientId;
 use crate::body::Body;
 use crate::changes::Changes;
 use crate::context::AttemptShared;
-use crate::entry::Entry;
+use crate::entry::{Cause, Entry, FailedChild};
+use crate::error::SharedError;
 use crate::event::WorkChange;
 use crate::gate::Gate;
 use crate::reference::End;
@@ -47,6 +48,9 @@ pub(crate) enum DeferredDrop {
     Gate(Gate),
     Body(Box<dyn Body>),
     Entry(Box<Entry>),
+    Error(SharedError),
+    Cause(Cause),
+    FailedChild(FailedChild),
 }
 
 impl Effects {
@@ -88,7 +92,9 @@ impl Effects {
     }
 
     pub(crate) fn drop_all_later(&mut self, values: impl IntoIterator<Item = DeferredDrop>) {
-        self.more().drops.extend(values);
+        for value in values {
+            self.more().drops.push(value);
+        }
     }
 
     /// Wakes subscribers.

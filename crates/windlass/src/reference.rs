@@ -1,5 +1,6 @@
 //! A work that was spawned, as the promise of what it brings.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +14,8 @@ use tokio::sync::oneshot;
 use windlass_core::{Dependency, WorkId, WorkState};
 
 use crate::context::Cancelled;
+use crate::entry::Cause;
+use crate::error::SharedError;
 use crate::spec::{Brings, SubmitError};
 use crate::work_name::WorkName;
 
@@ -66,12 +69,36 @@ pub(crate) struct EndTeller {
 pub(crate) struct End {
     pub(crate) state: WorkState,
     pub(crate) skipped: bool,
-    pub(crate) error: Option<String>,
+    error: Option<String>,
+    source: Option<SharedError>,
 }
 
-/// Why a [`WorkRef`] brings nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("work {name:?} {}", self.what())]
+/// How a work ended that did not succeed.
+///
+/// Its [source](std::error::Error::source) is the error that the closure returned, or the closure of the
+/// descendant that failed:
+///
+/// ```
+/// use std::error::Error;
+/// use std::num::ParseIntError;
+/// use windlass::{WorkScheduler, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::default();
+/// let port = scheduler.spawn(work_fn("port", |_ctx| async { Ok("8o8o".parse::<u16>()?) }))?;
+/// scheduler.run_until_done().await;
+/// let failure = port.await.expect_err("these are no digits");
+/// let error = failure.source().expect("the closure returned an error");
+/// assert!(error.is::<ParseIntError>());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// There is no source if no closure returned an error: the body panicked, took too long, was blocked or
+/// cancelled, or is a [`Work`](crate::Work) that returned a text. An error with more than 64 causes is kept as
+/// text only.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkFailure {
     /// The work.
@@ -82,6 +109,7 @@ pub struct WorkFailure {
     pub state: WorkState,
     /// What is known about the reason.
     pub error: Option<String>,
+    source: Option<SharedError>,
 }
 
 /// The error of [`WorkRef::take`].
@@ -151,7 +179,19 @@ impl EndTeller {
     }
 }
 
+impl End {
+    pub(crate) fn new(state: WorkState, skipped: bool, cause: Option<&Cause>) -> Self {
+        let error = cause.map(|cause| cause.text.clone());
+        Self { state, skipped, error, source: cause.and_then(|cause| cause.source.clone()) }
+    }
+}
+
 impl WorkFailure {
+    pub(crate) fn new(id: WorkId, name: WorkName, state: WorkState, cause: Option<&Cause>) -> Self {
+        let End { state, error, source, .. } = End::new(state, false, cause);
+        Self { id, name, state, error, source }
+    }
+
     fn what(&self) -> String {
         let what = match self.state {
             WorkState::Success => "was not needed",
@@ -163,6 +203,28 @@ impl WorkFailure {
         format!("{what}{reason}")
     }
 }
+
+impl fmt::Display for WorkFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "work {:?} {}", self.name, self.what())
+    }
+}
+
+impl StdError for WorkFailure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(SharedError::as_dyn)
+    }
+}
+
+impl PartialEq for WorkFailure {
+    /// Compares everything but the source, whose text is part of `error`.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { id, name, state, error, source: _ } = self;
+        (id, name, state, error) == (&other.id, &other.name, &other.state, &other.error)
+    }
+}
+
+impl Eq for WorkFailure {}
 
 impl<T> WorkRef<T> {
     pub(crate) fn new(id: WorkId, name: Arc<str>, brings: Brings<T>, ends: Arc<Ends>) -> Self {
@@ -213,8 +275,8 @@ impl<T> WorkRef<T> {
     }
 
     fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
-        let gone = || End { state: WorkState::Cancelled, skipped: false, error: None };
-        let End { state, skipped, error } = end.unwrap_or_else(gone);
+        let gone = || End::new(WorkState::Cancelled, false, None);
+        let End { state, skipped, error, source } = end.unwrap_or_else(gone);
         let went_well = state.is_success() && !skipped;
         let value = went_well.then(|| self.brings.value()).flatten();
         value.ok_or_else(|| WorkFailure {
@@ -222,6 +284,7 @@ impl<T> WorkRef<T> {
             name: self.name.clone().into(),
             state,
             error,
+            source,
         })
     }
 }

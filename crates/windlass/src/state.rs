@@ -249,8 +249,8 @@ impl State {
             (None, _) if transition.to == Phase::Blocked => self.blocker(transition.work),
             _ => None,
         };
-        if cause.is_some() {
-            self.known(transition.work).extras_mut().last_error = cause;
+        if let Some(cause) = cause {
+            self.known(transition.work).extras_mut().note_error(cause);
         }
     }
 
@@ -357,7 +357,7 @@ fn close_extras(extras: &mut Extras, end: Phase, effects: &mut Effects) {
     }
     if let Some(waiter) = extras.end.as_mut().and_then(EndTeller::take) {
         let (state, skipped) = (end.state(), end == Phase::Skipped);
-        let end = End { state, skipped, error: extras.last_error.clone() };
+        let end = End::new(state, skipped, extras.last_error.as_ref());
         effects.send_end(waiter, end);
     }
 }

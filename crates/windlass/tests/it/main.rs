@@ -5,6 +5,7 @@ mod balancer;
 mod batch;
 mod cancel;
 mod capacity;
+mod causes;
 mod closures;
 mod cpu;
 mod destructors;
