@@ -116,6 +116,7 @@ mod event;
 mod explain;
 mod gate;
 mod handle;
+mod idle;
 mod inputs;
 mod metrics;
 mod name;

@@ -16,6 +16,8 @@ use windlass_core::{Dependency, WorkId, WorkState};
 use crate::context::Cancelled;
 use crate::entry::Cause;
 use crate::error::SharedError;
+use crate::idle::expect_run;
+use crate::shared;
 use crate::spec::{Brings, SubmitError};
 use crate::work_name::WorkName;
 
@@ -40,7 +42,8 @@ use crate::work_name::WorkName;
 /// # }
 /// ```
 ///
-/// It is ready when the work has ended, with the value or with how it ended, and may be awaited again. If the work
+/// It is ready when the work has ended, with the value or with how it ended, and may be awaited again. The work
+/// ends only while its scheduler runs: if no run begins within a second, a `tracing` warning says so once. If the work
 /// was [reopened](crate::WorkHandle::reopen) by the time it is awaited, it is ready when the work has ended again.
 /// Dropping it does not cancel the work.
 pub struct WorkRef<T> {
@@ -52,10 +55,13 @@ pub struct WorkRef<T> {
     awaited: Option<NextEnd>,
 }
 
-/// Where the next end of a work is heard of, or its last one.
-pub(crate) struct Ends(Mutex<NextEnd>);
+/// The next end of a work, or its last one.
+pub(crate) struct Ends {
+    next: Mutex<NextEnd>,
+    scheduler: Weak<shared::Shared>,
+}
 
-type NextEnd = Shared<oneshot::Receiver<End>>;
+pub(crate) type NextEnd = Shared<oneshot::Receiver<End>>;
 
 /// Tells those who wait for a work of its end, every time that it ends.
 pub(crate) struct EndTeller {
@@ -147,18 +153,18 @@ pub enum ExecuteError {
 
 impl Ends {
     fn next(&self) -> NextEnd {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn expect(&self, end: oneshot::Receiver<End>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end.shared();
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = end.shared();
     }
 }
 
 impl EndTeller {
-    pub(crate) fn new() -> (Self, Arc<Ends>) {
+    pub(crate) fn new(scheduler: Weak<shared::Shared>) -> (Self, Arc<Ends>) {
         let (tell, end) = oneshot::channel();
-        let ends = Arc::new(Ends(Mutex::new(end.shared())));
+        let ends = Arc::new(Ends { next: Mutex::new(end.shared()), scheduler });
         (Self { tell: Some(tell), ends: Arc::downgrade(&ends) }, ends)
     }
 
@@ -293,8 +299,17 @@ impl<T> Future for WorkRef<T> {
     type Output = Result<Arc<T>, WorkFailure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { ends, awaited, .. } = &mut *self;
-        let end = ready!(awaited.get_or_insert_with(|| ends.next()).poll_unpin(cx));
+        let Self { name, ends, awaited, .. } = &mut *self;
+        let is_first = awaited.is_none();
+        let end = awaited.get_or_insert_with(|| ends.next());
+        let polled = end.poll_unpin(cx);
+        if is_first
+            && polled.is_pending()
+            && let Some(scheduler) = ends.scheduler.upgrade()
+        {
+            expect_run(&scheduler, name, end);
+        }
+        let end = ready!(polled);
         self.awaited = None;
         // A scheduler that is gone ends nothing any more.
         Poll::Ready(self.brought(end.ok()))

@@ -3,7 +3,7 @@
 //!
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -27,8 +27,10 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     /// Notified when the run should look.
     pub(crate) news: Notify,
-    /// Changes when a run begins and when it is over.
+    /// Grows when a run begins and when it is over, so it is odd during a run.
     run: AtomicU64,
+    /// Whether a thread checks for a caller that waits without a run, or has reported one.
+    idle_check: AtomicBool,
     /// Notified when a work has ended, while there are listeners.
     ended: Notify,
     listeners: AtomicUsize,
@@ -42,6 +44,7 @@ impl Shared {
             client,
             news: Notify::new(),
             run: AtomicU64::new(0),
+            idle_check: AtomicBool::new(false),
             ended: Notify::new(),
             listeners: AtomicUsize::new(0),
             cancel_grace,
@@ -126,6 +129,21 @@ impl Shared {
         self.run.load(Ordering::Acquire) == run
     }
 
+    /// Returns whether a run is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        self.run.load(Ordering::Acquire) % 2 == 1
+    }
+
+    /// Returns whether the caller is to check for a waiter without a run. Relaxed: nothing else depends on it.
+    pub(crate) fn begin_idle_check(&self) -> bool {
+        !self.idle_check.swap(true, Ordering::Relaxed)
+    }
+
+    /// Such a waiter can be checked for again.
+    pub(crate) fn end_idle_check(&self) {
+        self.idle_check.store(false, Ordering::Relaxed);
+    }
+
     /// Adds a work, as a child if it has a parent. `end` is told of its end.
     pub(crate) fn submit<T>(
         &self,
@@ -174,11 +192,11 @@ impl Shared {
 
     /// Adds a work whose end and value can be awaited.
     pub(crate) fn spawn<T>(
-        &self,
+        self: &Arc<Self>,
         mut spec: WorkSpec<T>,
         parent: Option<Grant>,
     ) -> Result<WorkRef<T>, SubmitError> {
-        let (tell, ends) = EndTeller::new();
+        let (tell, ends) = EndTeller::new(Arc::downgrade(self));
         let (name, brings) = (spec.name.share(), (spec.brings)(spec.body.work()));
         let id = self.submit(spec, parent, Some(tell))?;
         Ok(WorkRef::new(id, name, brings, ends))

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::future::join_all;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -160,4 +161,43 @@ async fn an_error_is_told_with_the_attempt_that_had_it_and_not_again_at_a_cancel
         format!("INFO message=work cancelled work=\"stopped\" id={stopped} attempt=1"),
     ];
     assert_eq!(events.take(), expected);
+}
+
+#[tokio::test]
+async fn a_caller_that_waits_while_no_run_is_under_way_is_reported_once() {
+    let (_spans, events, _guard) = Recorder::start();
+    let mut scheduler = scheduler(1);
+    let work = scheduler.spawn(ok("forgotten")).expect("it can run");
+    let others = (0..3).map(|_| scheduler.spawn(ok("other")).expect("it can run"));
+    let mut wait = join_all(others.chain([work]));
+    let reports = loop {
+        tokio::select! {
+            biased;
+            _ = &mut wait => unreachable!("no run is under way"),
+            () = tokio::time::sleep(ms(10)) => {}
+        }
+        let reports = events.take();
+        if !reports.is_empty() {
+            break reports;
+        }
+    };
+    let expected = "WARN message=waiting for work \"other\", but its scheduler is not running: \
+                    call run_until_done";
+    assert_eq!(reports, [expected]);
+    let (ends, summary) = tokio::join!(wait, scheduler.run_until_done());
+    assert!(ends.iter().all(Result::is_ok));
+    assert_eq!(summary.success, 4);
+    assert!(events.take().iter().all(|event| event.contains("work succeeded")));
+}
+
+#[tokio::test]
+async fn a_caller_that_waits_for_a_run_which_begins_after_it_is_not_reported() {
+    let (_spans, events, _guard) = Recorder::start();
+    let mut scheduler = scheduler(1);
+    let handle = scheduler.handle();
+    // It takes longer than a caller is left to wait for a run.
+    let slow = takes("slow", ms(1500));
+    let (end, _) = tokio::join!(handle.execute(slow), scheduler.run_until_done());
+    end.expect("it succeeds");
+    assert_eq!(events.take(), ["DEBUG message=work succeeded id=1 attempt=1"]);
 }
