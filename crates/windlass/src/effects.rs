@@ -38,6 +38,8 @@ pub(crate) struct More {
     /// The `tracing` events about what has happened.
     reports: Vec<Report>,
     drops: Vec<DeferredDrop>,
+    #[cfg(feature = "metrics")]
+    measurements: Vec<crate::meter::Measurement>,
     /// Subscribers that wait for a change.
     readers: Option<Arc<Changes<WorkChange>>>,
 }
@@ -87,6 +89,11 @@ impl Effects {
         }
     }
 
+    #[cfg(feature = "metrics")]
+    pub(crate) fn measure(&mut self, measurement: crate::meter::Measurement) {
+        self.more().measurements.push(measurement);
+    }
+
     pub(crate) fn drop_later(&mut self, value: DeferredDrop) {
         self.drop_all_later([value]);
     }
@@ -125,6 +132,8 @@ impl More {
     pub(crate) fn tell(self) -> Vec<DeferredDrop> {
         // Before the wake-ups, so that a run does not return before its events are emitted.
         self.reports.into_iter().for_each(Report::emit);
+        #[cfg(feature = "metrics")]
+        self.measurements.into_iter().for_each(crate::meter::Measurement::record);
         self.stopped.iter().for_each(|attempt| attempt.stop());
         self.woken.iter().for_each(|attempt| attempt.wake_all());
         // A receiver may be gone.

@@ -85,6 +85,17 @@
 //! | queues of tasks as streams | [`streams`] |
 //! | CPU-bound work | [`pool`] |
 //!
+//! # Features
+//!
+//! Both are off by default.
+//!
+//! * `serde`: `Serialize` for [`works::WorkSnapshot`], [`works::WorkSchedulerMetrics`], [`works::WorkEvent`],
+//!   [`works::WorkChange`], [`RunSummary`] and [`capacity::CapacityMetrics`]. Times are seconds, ids are numbers,
+//!   states and phases are lower-case words.
+//! * `metrics`: reports to the recorder of the `metrics` crate that the program has installed. Counters:
+//!   `windlass_attempts_started`, `windlass_retries`, `windlass_works_ended` with the label `state`. Gauge:
+//!   `windlass_works_running`. Histograms: `windlass_attempt_seconds`, `windlass_queue_seconds`.
+//!
 //! # Guarantees
 //!
 //! * A waiting work holds no slot and no resource, whether it waits for capacity, a retry, a gate or its children.
@@ -118,6 +129,8 @@ mod gate;
 mod handle;
 mod idle;
 mod inputs;
+#[cfg(feature = "metrics")]
+mod meter;
 mod metrics;
 mod name;
 mod panic;
@@ -127,6 +140,8 @@ mod run;
 mod runner;
 mod scheduler;
 mod sequence;
+#[cfg(feature = "serde")]
+mod serialize;
 mod session;
 mod shared;
 mod snapshot;

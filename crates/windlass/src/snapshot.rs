@@ -130,9 +130,13 @@ impl WorkSnapshot {
         }
     }
 
+    /// Returns how long it was until the next attempt when the snapshot was taken.
+    pub(crate) fn retry_in(&self) -> Option<Duration> {
+        Some(self.retry_at?.saturating_duration_since(self.taken_at))
+    }
+
     fn retrying(&self) -> String {
-        let left = self.retry_at.map(|at| at.saturating_duration_since(self.taken_at));
-        let left = in_words(left.unwrap_or(Duration::MAX));
+        let left = in_words(self.retry_in().unwrap_or(Duration::MAX));
         format!("Retrying in {left}{}", self.attempt(self.attempts + 1))
     }
 

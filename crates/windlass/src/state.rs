@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) dropping: usize,
     /// What the engine has done and the entries have yet to follow. Empty between calls; kept for its memory.
     transitions: Vec<Transition>,
+    #[cfg(feature = "metrics")]
+    meter: crate::meter::Meter,
 }
 
 /// Whether works are accepted.
@@ -132,6 +134,8 @@ impl State {
             orphaned: Vec::new(),
             dropping: 0,
             transitions: Vec::new(),
+            #[cfg(feature = "metrics")]
+            meter: crate::meter::Meter::default(),
         }
     }
 
@@ -182,6 +186,8 @@ impl State {
 
     #[inline]
     fn follow_one(&mut self, transition: &Transition, effects: &mut Effects) {
+        #[cfg(feature = "metrics")]
+        self.meter.follow(transition, effects);
         let (entries, index) = (&mut self.entries, transition.work.index());
         self.watchers.note(transition, || Some(&mut entries.get_mut(index)?.name));
         // Children whose parent is tried again may be forgotten already.

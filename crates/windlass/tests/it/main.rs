@@ -19,12 +19,16 @@ mod handles;
 mod hooks;
 mod inputs;
 mod limits;
+#[cfg(feature = "metrics")]
+mod measuring;
 mod reasons;
 mod results;
 mod retries;
 mod runner;
 mod runners;
 mod scenarios;
+#[cfg(feature = "serde")]
+mod serializing;
 mod snapshots;
 mod sources;
 mod spans;
