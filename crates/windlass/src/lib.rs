@@ -133,6 +133,7 @@ mod inputs;
 mod meter;
 mod metrics;
 mod name;
+mod output;
 mod panic;
 mod reference;
 mod report;

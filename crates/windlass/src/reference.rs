@@ -1,4 +1,4 @@
-//! A work that was spawned, as the promise of what it brings.
+//! A work that was spawned, as a future of its output.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -17,8 +17,9 @@ use crate::context::Cancelled;
 use crate::entry::Cause;
 use crate::error::SharedError;
 use crate::idle::expect_run;
+use crate::output::Output;
 use crate::shared;
-use crate::spec::{Brings, SubmitError};
+use crate::spec::SubmitError;
 use crate::work_name::WorkName;
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
@@ -49,7 +50,7 @@ use crate::work_name::WorkName;
 pub struct WorkRef<T> {
     id: WorkId,
     name: Arc<str>,
-    brings: Brings<T>,
+    output: Output<T>,
     ends: Arc<Ends>,
     /// The end that it waits for, once it does.
     awaited: Option<NextEnd>,
@@ -233,8 +234,8 @@ impl PartialEq for WorkFailure {
 impl Eq for WorkFailure {}
 
 impl<T> WorkRef<T> {
-    pub(crate) fn new(id: WorkId, name: Arc<str>, brings: Brings<T>, ends: Arc<Ends>) -> Self {
-        Self { id, name, brings, ends, awaited: None }
+    pub(crate) fn new(id: WorkId, name: Arc<str>, output: Output<T>, ends: Arc<Ends>) -> Self {
+        Self { id, name, output, ends, awaited: None }
     }
 
     /// The work.
@@ -253,7 +254,7 @@ impl<T> WorkRef<T> {
     /// that come after it.
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {
-        self.brings.value()
+        self.output.value()
     }
 
     /// Waits for the end of the work and returns its value itself, not a shared one.
@@ -276,15 +277,15 @@ impl<T> WorkRef<T> {
     /// ```
     pub async fn take(mut self) -> Result<T, TakeError> {
         drop((&mut self).await?);
-        let Self { name, brings, .. } = self;
-        brings.into_value().ok_or(TakeError::Shared { name: name.into() })
+        let Self { name, output, .. } = self;
+        output.into_value().ok_or(TakeError::Shared { name: name.into() })
     }
 
-    fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
+    fn result(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
         let gone = || End::new(WorkState::Cancelled, false, None);
         let End { state, skipped, error, source } = end.unwrap_or_else(gone);
         let went_well = state.is_success() && !skipped;
-        let value = went_well.then(|| self.brings.value()).flatten();
+        let value = went_well.then(|| self.output.value()).flatten();
         value.ok_or_else(|| WorkFailure {
             id: self.id,
             name: self.name.clone().into(),
@@ -312,14 +313,14 @@ impl<T> Future for WorkRef<T> {
         let end = ready!(polled);
         self.awaited = None;
         // A scheduler that is gone ends nothing any more.
-        Poll::Ready(self.brought(end.ok()))
+        Poll::Ready(self.result(end.ok()))
     }
 }
 
 impl<T> Clone for WorkRef<T> {
     fn clone(&self) -> Self {
-        let Self { id, name, brings, ends, .. } = self;
-        Self::new(*id, name.clone(), brings.clone(), ends.clone())
+        let Self { id, name, output, ends, .. } = self;
+        Self::new(*id, name.clone(), output.clone(), ends.clone())
     }
 }
 

@@ -197,9 +197,9 @@ impl Shared {
         parent: Option<Grant>,
     ) -> Result<WorkRef<T>, SubmitError> {
         let (tell, ends) = EndTeller::new(Arc::downgrade(self));
-        let (name, brings) = (spec.name.share(), (spec.brings)(spec.body.work()));
+        let (name, output) = (spec.name.share(), (spec.output)(spec.body.work()));
         let id = self.submit(spec, parent, Some(tell))?;
-        Ok(WorkRef::new(id, name, brings, ends))
+        Ok(WorkRef::new(id, name, output, ends))
     }
 
     /// Returns the name of a work.

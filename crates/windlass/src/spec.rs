@@ -1,9 +1,8 @@
 //! A work with everything that can be said about it before it runs.
 
-use std::any::Any;
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -13,10 +12,10 @@ use windlass_core::{CostError, Dependency, ResourceCost, RetryPolicy};
 use crate::body::{Body, WorkBody};
 use crate::gate::Gate;
 use crate::name::Name;
+use crate::output::{Output, OutputOf};
 use crate::work::Work;
 
-/// What to submit: a work, whom it follows, what it needs. `T` is what it brings, if it brings
-/// something.
+/// A work to submit, with its dependencies, its needs and its other settings. `T` is the type of its output.
 ///
 /// ```
 /// use windlass::{Amount, ResourceCost, WorkScheduler, work_fn};
@@ -40,8 +39,8 @@ pub struct WorkSpec<T = ()> {
     /// More than a slot.
     pub(crate) needs: Option<ResourceCost>,
     pub(crate) rare: Option<Box<Rare>>,
-    /// What its body brings, for somebody who will ask.
-    pub(crate) brings: Promise<T>,
+    /// Returns the output of the body, for a [`WorkRef`](crate::WorkRef).
+    pub(crate) output: OutputOf<T>,
 }
 
 /// What few works say, so that the others are quickly passed on.
@@ -53,140 +52,6 @@ pub(crate) struct Rare {
     pub(crate) gate: Option<Gate>,
 }
 
-/// Has a body promise what it will bring.
-pub(crate) type Promise<T> = fn(&mut dyn Work) -> Brings<T>;
-
-/// What a work brings when it has succeeded.
-pub(crate) enum Brings<T> {
-    /// Always the same, which is made when it is asked for.
-    Nothing(fn() -> Arc<T>),
-    /// What it leaves here.
-    Value(Arc<Value<T>>),
-}
-
-/// Where a work leaves what it brings.
-pub(crate) struct Value<T>(Mutex<Option<Arc<T>>>);
-
-impl<T> Value<T> {
-    fn empty() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(None)))
-    }
-
-    fn put(&self, value: T) {
-        self.set(Some(Arc::new(value)));
-    }
-
-    /// What was there before is dropped while nothing is locked.
-    fn set(&self, value: Option<Arc<T>>) {
-        let before = {
-            let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *place, value)
-        };
-        drop(before);
-    }
-}
-
-impl<T> Brings<T> {
-    /// What has been brought so far.
-    pub(crate) fn value(&self) -> Option<Arc<T>> {
-        match self {
-            Self::Nothing(make) => Some(make()),
-            Self::Value(value) => value.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
-    }
-}
-
-impl<T> Brings<T> {
-    /// Returns the value itself if nothing else refers to it.
-    pub(crate) fn into_value(self) -> Option<T> {
-        match self {
-            Self::Nothing(make) => Arc::into_inner(make()),
-            Self::Value(value) => {
-                let value = Arc::into_inner(value)?.0.into_inner();
-                Arc::into_inner(value.unwrap_or_else(PoisonError::into_inner)?)
-            }
-        }
-    }
-}
-
-impl<T> Clone for Brings<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Nothing(make) => Self::Nothing(*make),
-            Self::Value(value) => Self::Value(Arc::clone(value)),
-        }
-    }
-}
-
-/// The value of a body. It is published only when its work has succeeded: an attempt that returns may still
-/// be cancelled, or have a child that fails.
-pub(crate) struct Brought<T> {
-    draft: Option<T>,
-    /// Where the value is published; gone with the last [`WorkRef`](crate::WorkRef) of the work.
-    value: Weak<Value<T>>,
-}
-
-impl<T> Brought<T> {
-    pub(crate) fn nothing_yet() -> Self {
-        Self { draft: None, value: Weak::new() }
-    }
-
-    /// Returns the slot in which the value will be published.
-    pub(crate) fn promise(&mut self) -> Brings<T> {
-        let value = self.value.upgrade().unwrap_or_else(Value::empty);
-        self.value = Arc::downgrade(&value);
-        Brings::Value(value)
-    }
-
-    pub(crate) fn keep(&mut self, value: T) {
-        self.draft = Some(value);
-    }
-
-    /// Publishes the value, or drops it if no reference to it is left.
-    pub(crate) fn publish(&mut self) {
-        if let (Some(draft), Some(value)) = (self.draft.take(), self.value.upgrade()) {
-            value.put(draft);
-        }
-    }
-
-    pub(crate) fn withdraw(&mut self) {
-        self.draft = None;
-        if let Some(value) = self.value.upgrade() {
-            value.set(None);
-        }
-    }
-}
-
-/// The promise of bodies of this type, which the spec was made with.
-pub(crate) fn promise_of<W: Work, T>(
-    body: &mut dyn Work,
-    brought: impl FnOnce(&mut W) -> &mut Brought<T>,
-) -> Brings<T> {
-    let body: &mut dyn Any = body;
-    brought(body.downcast_mut().expect("a spec keeps the body it was made with")).promise()
-}
-
-/// The hooks of a body that brings something: `publish_on_success!(this => this.brought)`.
-macro_rules! publish_on_success {
-    ($this:ident => $brought:expr) => {
-        fn on_success(&mut self) {
-            let $this = self;
-            $brought.publish();
-        }
-
-        fn on_failure_raise(&mut self) {
-            let $this = self;
-            $brought.withdraw();
-        }
-
-        fn on_abort(&mut self) {
-            let $this = self;
-            $brought.withdraw();
-        }
-    };
-}
-pub(crate) use publish_on_success;
-
 impl WorkSpec {
     /// A work that follows nobody, needs one slot, and is tried once.
     pub fn new(work: impl Work + 'static) -> Self {
@@ -196,12 +61,12 @@ impl WorkSpec {
     pub(crate) fn boxed(work: Box<dyn Work>) -> Self {
         let name = work.name().into();
         let body = Box::new(WorkBody::new(work));
-        Self::bringing(body, name, |_| Brings::Nothing(|| Arc::new(())))
+        Self::with_output(body, name, |_| Output::Fixed(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Box<dyn Body>, name: Name, brings: Promise<T>) -> Self {
+    pub(crate) fn with_output(body: Box<dyn Body>, name: Name, output: OutputOf<T>) -> Self {
         Self {
             body,
             name,
@@ -210,7 +75,7 @@ impl<T> WorkSpec<T> {
             priority: 0,
             needs: None,
             rare: None,
-            brings,
+            output,
         }
     }
 
