@@ -158,7 +158,7 @@ impl Shared {
         let Some(capacity) = self.capacities.first() else { return };
         let now = capacity.now();
         let wakes = checks.balancer.check(&mut capacity.lock(), now);
-        capacity.ring(&wakes);
+        capacity.notify(&wakes);
     }
 }
 

@@ -138,16 +138,15 @@ impl ResourceCapacity {
         Client::alone(limits)
     }
 
-    /// The tree. An engine's lock is taken before this one, never after it; who should look again
-    /// is rung once both are free.
+    /// Locks the tree. An engine's lock is taken before this one, never after it; clients are notified once both
+    /// are free.
     pub(crate) fn lock(&self) -> TreeGuard<'_> {
         self.level.shared.lock()
     }
 
-    /// Has these clients look again. To be called while no lock is held: who is woken may run at
-    /// once.
-    pub(crate) fn ring(&self, clients: &[ClientId]) {
-        self.level.shared.ring(clients);
+    /// Has these clients look again. To be called while no lock is held: a task that is woken may run at once.
+    pub(crate) fn notify(&self, clients: &[ClientId]) {
+        self.level.shared.notify(clients);
     }
 
     /// The time of the whole tree, from its first look at the clock on. It never goes back.

@@ -120,8 +120,8 @@ impl Entry {
     }
 
     /// Keeps what the driver has to know of a spec.
-    pub(crate) fn keep(&mut self, spec: spec::Rare) {
-        let spec::Rare { timeout, gate, .. } = spec;
+    pub(crate) fn keep(&mut self, spec: spec::Extras) {
+        let spec::Extras { timeout, gate, .. } = spec;
         if timeout.is_some() || gate.is_some() {
             let extras = self.extras_mut();
             (extras.timeout, extras.gate) = (timeout, gate);

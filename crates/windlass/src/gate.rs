@@ -159,18 +159,18 @@ async fn holds(
     notify: Option<&Notify>,
 ) {
     loop {
-        // Listening before asking: what rings in between is heard.
-        let rung = notify.map(Notify::notified);
+        // Registered before the condition is checked, so that no notification in between is lost.
+        let notified = notify.map(Notify::notified);
         if condition() {
             return;
         }
-        let rung = async {
-            match rung {
-                Some(rung) => rung.await,
+        let notified = async {
+            match notified {
+                Some(notified) => notified.await,
                 None => std::future::pending().await,
             }
         };
         // Whichever comes first; a check too many does no harm.
-        let _ = tokio::time::timeout(poll, rung).await;
+        let _ = tokio::time::timeout(poll, notified).await;
     }
 }

@@ -281,7 +281,7 @@ impl WorkHandle {
     /// or next. False if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
         let attempt = self.shared.look().entry(id).and_then(|entry| entry.attempt.clone());
-        attempt.inspect(|attempt| attempt.ring_alarm()).is_some()
+        attempt.inspect(|attempt| attempt.notify_woken()).is_some()
     }
 
     /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.

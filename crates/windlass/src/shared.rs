@@ -18,7 +18,7 @@ use crate::effects::{DeferredDrop, Effects};
 use crate::entry::Entry;
 use crate::reference::{EndTeller, WorkRef};
 use crate::session::Session;
-use crate::spec::{Rare, SubmitError, WorkSpec};
+use crate::spec::{self, SubmitError, WorkSpec};
 use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -91,7 +91,7 @@ impl Shared {
     #[inline]
     fn carry_out(&self, effects: Effects) {
         if !effects.clients.is_empty() {
-            self.client.capacity.ring(&effects.clients);
+            self.client.capacity.notify(&effects.clients);
         }
         let has_ended = effects.has_ended;
         let drops = effects.into_more().map(|more| more.tell());
@@ -153,11 +153,11 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.work().gate();
         spec.add_gate(gate);
-        let WorkSpec { body, name, after, retries, priority, needs, rare, .. } = spec;
-        let extras = self.extras(parent, rare.as_deref());
+        let WorkSpec { body, name, after, retries, priority, needs, extras: settings, .. } = spec;
+        let extras = self.extras(parent, settings.as_deref());
         let mut entry = Entry::new(name, body);
-        if let Some(rare) = rare {
-            entry.keep(*rare);
+        if let Some(settings) = settings {
+            entry.keep(*settings);
         }
         if end.is_some() {
             entry.extras_mut().end = end;
@@ -177,16 +177,16 @@ impl Shared {
     }
 
     /// Returns what the engine has to know of few works.
-    fn extras(&self, parent: Option<Grant>, rare: Option<&Rare>) -> Option<Extras> {
-        if parent.is_none() && rare.is_none() {
+    fn extras(&self, parent: Option<Grant>, spec: Option<&spec::Extras>) -> Option<Extras> {
+        if parent.is_none() && spec.is_none() {
             return None;
         }
         Some(Extras {
             parent: parent.map(|attempt| attempt.work),
-            gated: rare.is_some_and(|rare| rare.gate.is_some()),
-            timeout: rare.and_then(|rare| rare.timeout),
-            deadline: rare.and_then(|rare| rare.deadline).map(|at| self.timestamp(at)),
-            retry: rare.and_then(|rare| rare.policy),
+            gated: spec.is_some_and(|spec| spec.gate.is_some()),
+            timeout: spec.and_then(|spec| spec.timeout),
+            deadline: spec.and_then(|spec| spec.deadline).map(|at| self.timestamp(at)),
+            retry: spec.and_then(|spec| spec.policy),
         })
     }
 

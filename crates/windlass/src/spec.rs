@@ -38,14 +38,14 @@ pub struct WorkSpec<T = ()> {
     pub(crate) priority: i64,
     /// More than a slot.
     pub(crate) needs: Option<ResourceCost>,
-    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) extras: Option<Box<Extras>>,
     /// Returns the output of the body, for a [`WorkRef`](crate::WorkRef).
     pub(crate) output: OutputOf<T>,
 }
 
 /// What few works say, so that the others are quickly passed on.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct Extras {
     pub(crate) policy: Option<RetryPolicy>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) deadline: Option<Instant>,
@@ -74,7 +74,7 @@ impl<T> WorkSpec<T> {
             retries: 0,
             priority: 0,
             needs: None,
-            rare: None,
+            extras: None,
             output,
         }
     }
@@ -146,7 +146,7 @@ impl<T> WorkSpec<T> {
     /// ```
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retries = policy.retries();
-        self.rare_mut().policy = Some(policy);
+        self.extras_mut().policy = Some(policy);
         self
     }
 
@@ -181,7 +181,7 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.rare_mut().timeout = Some(timeout);
+        self.extras_mut().timeout = Some(timeout);
         self
     }
 
@@ -204,7 +204,7 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn deadline(mut self, deadline: Instant) -> Self {
-        self.rare_mut().deadline = Some(deadline);
+        self.extras_mut().deadline = Some(deadline);
         self
     }
 
@@ -221,15 +221,15 @@ impl<T> WorkSpec<T> {
     /// Adds the gate that the work itself has.
     pub(crate) fn add_gate(&mut self, gate: Option<Gate>) {
         let Some(other) = gate else { return };
-        let own = &mut self.rare_mut().gate;
+        let own = &mut self.extras_mut().gate;
         *own = Some(match own.take() {
             Some(own) => own.and(other),
             None => other,
         });
     }
 
-    fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 }
 
@@ -240,10 +240,10 @@ impl<T> fmt::Debug for WorkSpec<T> {
         shown.field("retries", &self.retries).field("priority", &self.priority);
         let needs = self.needs.clone().unwrap_or_default();
         shown.field("needs", &format_args!("{needs}"));
-        let rare = self.rare.as_deref();
-        shown.field("timeout", &rare.and_then(|rare| rare.timeout));
-        shown.field("deadline", &rare.and_then(|rare| rare.deadline));
-        shown.field("gate", &rare.and_then(|rare| rare.gate.as_ref())).finish_non_exhaustive()
+        let extras = self.extras.as_deref();
+        shown.field("timeout", &extras.and_then(|extras| extras.timeout));
+        shown.field("deadline", &extras.and_then(|extras| extras.deadline));
+        shown.field("gate", &extras.and_then(|extras| extras.gate.as_ref())).finish_non_exhaustive()
     }
 }
 

@@ -50,6 +50,6 @@ impl Drop for Level {
         tree.remove_level(self.id);
         drop(tree);
         self.shared.unname(self.id);
-        self.shared.ring(&wakes);
+        self.shared.notify(&wakes);
     }
 }

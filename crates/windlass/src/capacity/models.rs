@@ -1,7 +1,7 @@
 //! The queue of a capacity under every interleaving, within a bound: nobody who waits is forgotten or
 //! overtaken, nothing is given that is not there, and everything is whole in the end.
 //!
-//! The bells are Tokio's own and count as one step each; what is tried are all orders of those steps
+//! The wake-ups are Tokio's own and count as one step each; what is tried are all orders of those steps
 //! and of everything that happens under the tree's lock.
 
 use std::pin::pin;

@@ -28,19 +28,19 @@ use super::ResourceCapacity;
 pub struct CapacitySubscription {
     capacity: ResourceCapacity,
     client: ClientId,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
 }
 
 impl ResourceCapacity {
     /// Tells from now on when there may be more at this level or above it.
     pub fn subscribe(&self) -> CapacitySubscription {
-        let bell = Arc::new(Notify::new());
+        let wakeup = Arc::new(Notify::new());
         let mut tree = self.lock();
         let client = tree.add_client(self.level.id);
-        self.level.shared.hang(client, &bell);
+        self.level.shared.register(client, &wakeup);
         tree.watch_everything(client);
         drop(tree);
-        CapacitySubscription { capacity: self.clone(), client, bell }
+        CapacitySubscription { capacity: self.clone(), client, wakeup }
     }
 }
 
@@ -49,7 +49,7 @@ impl CapacitySubscription {
     /// Changes that follow each other quickly are told as one. Can be dropped at any point: what was
     /// not told yet is told at the next call.
     pub async fn changed(&mut self) -> ResourceCost {
-        self.bell.notified().await;
+        self.wakeup.notified().await;
         self.capacity.lock().watch_everything(self.client);
         self.capacity.available()
     }
@@ -64,8 +64,8 @@ impl fmt::Debug for CapacitySubscription {
 
 impl Drop for CapacitySubscription {
     fn drop(&mut self) {
-        self.capacity.level.shared.unhang(self.client);
+        self.capacity.level.shared.unregister(self.client);
         let wakes = self.capacity.lock().remove_client(self.client);
-        self.capacity.ring(&wakes);
+        self.capacity.notify(&wakes);
     }
 }

@@ -94,7 +94,7 @@ impl ResourceCapacity {
         let client = level.immediate(&mut tree);
         let wakes = tree.try_give_back(client, &demand)?;
         drop(tree);
-        level.shared.ring(&wakes);
+        level.shared.notify(&wakes);
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl ResourceCapacity {
         let now = level.now(&tree);
         let wakes = tree.reconcile(client, &estimate, &used, now)?;
         drop(tree);
-        level.shared.ring(&wakes);
+        level.shared.notify(&wakes);
         Ok(())
     }
 }
@@ -127,7 +127,7 @@ impl Level {
         let client = self.permits(&mut tree);
         let wakes = tree.give_back(client, demand);
         drop(tree);
-        self.shared.ring(&wakes);
+        self.shared.notify(&wakes);
     }
 }
 

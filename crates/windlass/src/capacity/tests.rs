@@ -28,7 +28,7 @@ async fn a_client_that_goes_rings_those_who_watch_what_it_held() {
     refused(&waiter, &demand);
 
     drop(holder);
-    waiter.bell.notified().await;
+    waiter.wakeup.notified().await;
     assert_eq!(capacity.available(), cpus(2));
 }
 

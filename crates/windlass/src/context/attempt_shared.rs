@@ -110,7 +110,7 @@ impl AttemptShared {
     }
 
     /// Ends the wait of a body that waits to be woken from outside, now or next.
-    pub(crate) fn ring_alarm(&self) {
+    pub(crate) fn notify_woken(&self) {
         self.extras().alarm.notify_one();
     }
 

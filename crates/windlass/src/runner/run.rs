@@ -22,7 +22,7 @@ use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 use super::running::{Event, Inner, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
 use crate::panic::into_message;
-use crate::source::{Ear, Pulled, Queue, Started};
+use crate::source::{Listener, Pulled, Queue, Started};
 use crate::task::{ScheduledTask, TaskError, TaskResult};
 
 type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
@@ -35,7 +35,7 @@ where
 {
     queue: Queue<ScheduledTask<I, O, E>>,
     feed: Option<Feed<I, O, E>>,
-    ear: Ear<ScheduledTask<I, O, E>>,
+    listener: Listener<ScheduledTask<I, O, E>>,
     on_error: OnError,
     running: FuturesUnordered<Running<I, O, E>>,
     /// What has succeeded and was not reported yet.
@@ -104,7 +104,7 @@ where
         on_error: OnError,
     ) -> Self {
         Self {
-            ear: Ear::new(&queue),
+            listener: Listener::new(&queue),
             queue,
             feed,
             on_error,
@@ -346,7 +346,7 @@ where
 
     fn poll_ear(&mut self, context: &mut Context<'_>, due: Option<Instant>) -> Poll<()> {
         self.unheard = 0;
-        futures::ready!(self.ear.poll(context, due));
+        futures::ready!(self.listener.poll(context, due));
         self.stop_aborted();
         self.look_again();
         Poll::Ready(())
