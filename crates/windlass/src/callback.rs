@@ -1,4 +1,4 @@
-//! A work with somebody who is told how each attempt ended.
+//! A work with a callback that is called with the outcome of each attempt.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};

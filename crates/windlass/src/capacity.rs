@@ -111,7 +111,7 @@ impl ResourceCapacity {
     }
 
     /// What part of each limit of this level is in use, from 0 to 1; 0 for a limit of 0. Rates and
-    /// quotas have no part in it: nobody holds them.
+    /// quotas are left out: they are not held.
     #[must_use]
     pub fn utilization(&self) -> BTreeMap<String, f64> {
         let tree = self.lock();
@@ -127,13 +127,13 @@ impl ResourceCapacity {
         self.lock().peek(self.level.id, now)
     }
 
-    /// Adds a level with these limits under this one, and someone who takes there: a scheduler or a
-    /// runner. Both go when the client is dropped.
+    /// Adds a level with these limits under this one, and a client that takes there: a scheduler or a runner.
+    /// Both are removed when the client is dropped.
     pub(crate) fn join(&self, limits: &ResourceCost) -> Client {
         Client::join(self.clone(), limits)
     }
 
-    /// Someone who takes from a tree of its own, with these limits.
+    /// Returns a client of a tree of its own, with these limits.
     pub(crate) fn of_one(limits: &ResourceCost) -> Client {
         Client::alone(limits)
     }

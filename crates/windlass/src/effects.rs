@@ -33,7 +33,7 @@ pub(crate) struct More {
     stopped: Vec<Arc<AttemptShared>>,
     /// Attempts for which something has changed: they go on, or a child has ended.
     woken: Vec<Arc<AttemptShared>>,
-    /// Ends of works, and those who wait for them.
+    /// Ends of works, and the channels to their waiters.
     ends: Vec<(oneshot::Sender<End>, End)>,
     /// The `tracing` events about what has happened.
     reports: Vec<Report>,
@@ -77,7 +77,7 @@ impl Effects {
         }
     }
 
-    /// Sends the end of a work to those who wait for it.
+    /// Sends the end of a work to its waiters.
     pub(crate) fn send_end(&mut self, waiter: oneshot::Sender<End>, end: End) {
         self.more().ends.push((waiter, end));
     }

@@ -41,7 +41,7 @@ pub(crate) struct Extras {
     pub(crate) gate_watcher: Option<AbortHandle>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_error: Option<Cause>,
-    /// Sends the end to those who wait for it.
+    /// Sends the end to the waiters.
     pub(crate) end: Option<EndTeller>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,

@@ -25,7 +25,7 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 /// let (approve, approved) = tokio::sync::oneshot::channel::<()>();
 /// let mut scheduler = WorkScheduler::default();
 /// let deploy = work_fn("deploy", |_| async { Ok(()) });
-/// scheduler.submit(deploy.gate(async { approved.await.expect("somebody decides") }))?;
+/// scheduler.submit(deploy.gate(async { approved.await.expect("a decision") }))?;
 /// tokio::spawn(async { approve.send(()) });
 /// scheduler.run_until_done().await;
 /// # assert_eq!(scheduler.metrics().success, 1);

@@ -64,14 +64,14 @@ pub(crate) struct Ends {
 
 pub(crate) type NextEnd = Shared<oneshot::Receiver<End>>;
 
-/// Tells those who wait for a work of its end, every time that it ends.
+/// Sends the end of a work to its waiters, every time that it ends.
 pub(crate) struct EndTeller {
     /// None from an end on until the work is tried again.
     tell: Option<oneshot::Sender<End>>,
     ends: Weak<Ends>,
 }
 
-/// How a work ended, for those who wait for it.
+/// How a work ended, for its waiters.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
     pub(crate) state: WorkState,
@@ -137,17 +137,17 @@ pub enum TakeError {
     },
 }
 
-/// Why [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example, brings nothing.
+/// The error of [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
-    /// The work was not taken in.
+    /// The work was not accepted.
     #[error(transparent)]
     Refused(#[from] SubmitError),
     /// It did not succeed.
     #[error(transparent)]
     Failed(#[from] WorkFailure),
-    /// Whoever waits for it was asked to stop.
+    /// The attempt that waits for it was asked to stop.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
@@ -169,12 +169,12 @@ impl EndTeller {
         (Self { tell: Some(tell), ends: Arc::downgrade(&ends) }, ends)
     }
 
-    /// The work has ended: whom to tell.
+    /// Returns the channel to the waiters, for the end of the work.
     pub(crate) fn take(&mut self) -> Option<oneshot::Sender<End>> {
         self.tell.take()
     }
 
-    /// The work is tried again: if it had ended, whoever awaits it from now on waits for another end.
+    /// The work is tried again: if it had ended, a caller that awaits it from now on waits for its next end.
     pub(crate) fn expect_another_end(&mut self) {
         if self.tell.is_none()
             && let Some(ends) = self.ends.upgrade()
@@ -250,8 +250,7 @@ impl<T> WorkRef<T> {
         &self.name
     }
 
-    /// What it brought; none before it has succeeded, unless it is a work that brings nothing but `()`. For works
-    /// that come after it.
+    /// Returns its value; none before it has succeeded, unless the value is always `()`. For later works.
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {
         self.output.value()

@@ -1,5 +1,5 @@
-//! What a scheduler, its handles and its works share: the state behind its lock, and who is woken when the
-//! lock is free again.
+//! What a scheduler, its handles and its works share: the state behind its lock, and the wake-ups that follow
+//! when the lock is released.
 //!
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 

@@ -43,7 +43,7 @@ pub struct WorkSpec<T = ()> {
     pub(crate) output: OutputOf<T>,
 }
 
-/// What few works say, so that the others are quickly passed on.
+/// Settings that few works have, kept out of line.
 #[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) policy: Option<RetryPolicy>,
@@ -53,7 +53,7 @@ pub(crate) struct Extras {
 }
 
 impl WorkSpec {
-    /// A work that follows nobody, needs one slot, and is tried once.
+    /// Creates a spec without dependencies and retries, which needs one slot.
     pub fn new(work: impl Work + 'static) -> Self {
         Self::boxed(Box::new(work))
     }
@@ -79,7 +79,7 @@ impl<T> WorkSpec<T> {
         }
     }
 
-    /// What people call it.
+    /// Returns the name of the work.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_str()
@@ -111,7 +111,7 @@ impl<T> WorkSpec<T> {
     pub fn after<D: Into<Dependency>>(mut self, works: impl IntoIterator<Item = D>) -> Self {
         let works = works.into_iter().map(Into::into);
         if self.after.is_empty() {
-            // Most specs are told once, and how many they are is known then.
+            // Most specs get their dependencies in one call, whose number is known then.
             self.after = works.collect();
         } else {
             self.after.extend(works);

@@ -212,7 +212,7 @@ impl State {
         effects.report(self.entry(transition.work).and_then(|entry| Report::of(transition, entry)));
     }
 
-    /// A work has ended: those who wait for it are told, and its parent.
+    /// Records the end of a work for its waiters and its parent.
     #[inline]
     fn close(&mut self, transition: &Transition, effects: &mut Effects) {
         let work = transition.work;

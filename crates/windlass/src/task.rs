@@ -276,9 +276,9 @@ impl<I> TaskSender<I> {
     }
 
     /// Sends a value. Waits while the one before it has not been taken, so that a slow reader slows
-    /// the task. Once the task has ended or is stopped, nobody takes values any more; they go.
+    /// the task. Once the task has ended or is stopped, values are dropped.
     pub async fn send(&self, value: I) {
-        // Nobody reads any more only when nobody wants it.
+        // The receiver is gone only once the task has ended or is stopped.
         drop(self.values.send(value).await);
     }
 }

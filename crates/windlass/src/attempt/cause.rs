@@ -1,4 +1,4 @@
-//! Why an attempt did not succeed, for the people who ask.
+//! Why an attempt did not succeed, in words.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Someone who takes from a capacity for as long as it lives: a scheduler, a runner, a waiter.
+//! A client of a capacity: a scheduler, a runner or a waiter.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! A run: takes what fits, polls what is under way, reports what ended.
 //!
-//! The tasks live in here and are polled by whoever polls the run. Everything is decided by the
-//! source's engine; the run only carries news between it and the tasks. User code runs only while no
-//! lock is held.
+//! The run owns its tasks and polls them when it is polled. The source's engine decides everything; the run
+//! passes messages between the engine and the tasks. User code runs only while no lock is held.
 //!
 //! A task is polled as soon as it has started. Only one that is not over by then is put among those
 //! under way, where it has a waker of its own; many tasks never need one.
@@ -312,7 +311,7 @@ where
         self.running.iter_mut().for_each(Running::stop);
     }
 
-    /// Stops those that somebody has aborted.
+    /// Stops the tasks that a caller has aborted.
     fn stop_aborted(&mut self) {
         let Self { queue, running, started, .. } = self;
         let polled = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));

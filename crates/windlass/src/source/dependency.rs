@@ -60,7 +60,7 @@ macro_rules! keyed_source {
                 self.keyed.abort(key)
             }
 
-            /// Where a task stands; none if there is no such key.
+            /// Returns the phase of a task; none if there is no such key.
             #[must_use]
             pub fn state(&self, key: &K) -> Option<NodeState> {
                 self.keyed.state(key)
@@ -140,7 +140,7 @@ pub(super) use keyed_source;
 ///
 /// Made from a graph it takes more in until all its tasks have ended, and ends then; made
 /// [`open`](DependencySource::open), when it is closed. As a stream it gives out keys and tasks;
-/// whoever pulls one says what became of it. Handles are clones of each other.
+/// the caller that pulls a task reports its end. Handles are clones of each other.
 ///
 /// ```
 /// use futures::StreamExt;

@@ -79,7 +79,7 @@ impl<T> PrioritySource<T> {
         Self { queue, listener: None }
     }
 
-    /// Adds an item; larger priorities come first. The key stands for it from now on.
+    /// Adds an item; larger priorities come first. Returns its key.
     pub fn enqueue(&self, item: T, priority: i64) -> Result<WorkId, SourceClosed> {
         let key = self.queue.add(item, priority, &[]).map_err(|_| SourceClosed)?;
         self.queue.tell_all();
@@ -183,7 +183,7 @@ impl<T> PrioritySource<T> {
 }
 
 impl<T> State<T> {
-    /// A copy for one who pulls by hand and will report it.
+    /// Returns a copy of the task for a caller that pulls by hand and will report its end.
     pub(super) fn hand_out(&mut self, _world: &mut World<'_>, grant: Grant) -> (WorkId, T)
     where
         T: Clone,
@@ -191,22 +191,22 @@ impl<T> State<T> {
         let entry =
             self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
-        let task = entry.task.clone().expect("nobody has a task that stands in line");
+        let task = entry.task.clone().expect("a queued task is in its entry");
         (grant.work, task)
     }
 
-    /// Somebody has pulled it elsewhere.
+    /// Notes that a caller has pulled the task.
     pub(super) fn note_as_pulled(&mut self, _world: &mut World<'_>, grant: Grant) {
         let entry =
             self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
     }
 
-    /// The task itself, for one who will not report it.
+    /// Returns the task itself, for a caller that will not report its end.
     fn give_away(&mut self, world: &mut World<'_>, grant: Grant) -> T {
         let entry =
             self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
-        let task = entry.task.take().expect("nobody has a task that stands in line");
+        let task = entry.task.take().expect("a queued task is in its entry");
         let finished = Input::Finished { grant, outcome: Outcome::Success };
         self.engine.apply(world, finished).expect("it has just begun");
         task

@@ -1,7 +1,7 @@
-//! The engine behind a source: what is in it, who pulls from it, and where it takes from.
+//! The engine behind a source: its tasks, its pullers and its capacity.
 //!
-//! One lock for the engine, taken before that of the tree it takes from; tasks are dropped and
-//! others are woken when neither is held.
+//! The engine's lock is taken before that of the capacity's tree; tasks are dropped and other tasks are woken
+//! when neither is held.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -27,7 +27,7 @@ struct Shared<T> {
     clock: Clock,
     /// Whether it matters since when a task has been in line.
     ages: bool,
-    /// Tells all who listen that something has changed.
+    /// Notifies all listeners of a change.
     changed: Arc<Notify>,
     listeners: AtomicUsize,
 }
@@ -63,7 +63,7 @@ impl<T> Queue<T> {
     }
 
     /// Has the engine take from this capacity from now on, each task as much as `price` says. If it does so
-    /// already it stays there with what is under way, so that nobody else gets any of that meanwhile.
+    /// already it stays there with what is under way, so that no other client can take it meanwhile.
     pub(crate) fn take_from(&self, capacity: &ResourceCapacity, price: Price<T>) {
         let client = capacity.join(&ResourceCost::new());
         let now = self.shared.clock.now();
@@ -80,15 +80,15 @@ impl<T> Queue<T> {
         self.tell_all();
     }
 
-    /// Takes a task in, or gives it back if nothing more is taken in. Who listens is to be told when
-    /// no lock is held: [`Queue::tell_all`].
+    /// Adds a task, or returns it if the source is closed. The caller notifies the listeners with
+    /// [`Queue::tell_all`] once it holds no lock.
     pub(super) fn add(&self, task: T, priority: i64, after: &[WorkId]) -> Result<WorkId, T> {
         let clock = &self.shared.clock;
         let now = if self.shared.ages { clock.now() } else { clock.last() };
         self.call_at(now, |state, world| state.add(world, task, priority, after))
     }
 
-    /// The next task for one who pulls by hand.
+    /// Returns the next task for a caller that pulls by hand.
     pub(super) fn pull<P>(
         &self,
         hand_out: impl FnOnce(&mut State<T>, &mut World<'_>, Grant) -> P,
@@ -105,8 +105,8 @@ impl<T> Queue<T> {
         })
     }
 
-    /// Takes these in, which wait for nobody; then everything that can start now, for a runner, and
-    /// what can never start. Those who listen are not told, as it is one of them who does this.
+    /// Adds these tasks, which have no dependencies; then starts everything that fits, for a runner, and finds
+    /// what can never start. Listeners are not notified, because the caller is one of them.
     pub(crate) fn start_what_fits(
         &self,
         new: &mut VecDeque<T>,

@@ -47,7 +47,7 @@ async fn a_skipped_input_is_told_as_the_reason() {
     let takes = scheduler.spawn(takes).expect("it fits");
     _ = scheduler.run_until_done().await;
     let failure = takes.await.expect_err("there is nothing to take");
-    let text = "work \"takes\" failed: \"rescue\", which it needs, brought nothing";
+    let text = "work \"takes\" failed: \"rescue\", which it needs, has no value";
     assert_eq!(failure.to_string(), text);
     assert_eq!(scheduler.metrics().attempts, 2, "it is not tried again");
 }
