@@ -130,7 +130,7 @@ impl Subscription {
     }
 }
 
-/// The subscribers of a scheduler, and what the session under way has to tell them.
+/// The subscribers of a scheduler, and the changes of the session under way.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,

@@ -1,4 +1,4 @@
-//! What a work waits for besides other works, without a slot.
+//! Gates: conditions that a work waits for without a slot, besides its dependencies.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use crate::context::WorkContext;
 use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
-/// Something that has to happen before a work may start. It is looked at once everything that the
-/// work follows has ended as it must, and the work holds nothing meanwhile.
+/// A condition that must hold before a work may start. The scheduler polls it once the dependencies of the work
+/// have ended as required. The work holds no slot and no resource meanwhile.
 ///
 /// ```
 /// use windlass::works::Gate;
@@ -36,7 +36,7 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 pub struct Gate(BoxFuture<'static, ()>);
 
 impl Gate {
-    /// A gate that opens when this future is ready.
+    /// Creates a gate that opens when this future is ready.
     pub fn new<F>(opens: F) -> Self
     where
         F: IntoFuture<Output = (), IntoFuture: Send + 'static>,

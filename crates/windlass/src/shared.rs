@@ -51,7 +51,7 @@ impl Shared {
         }
     }
 
-    /// Locks the state to look at it. Only a [session](Self::session) has others hear of a change.
+    /// Locks the state to look at it. Only a [session](Self::session) reports a change.
     pub(crate) fn look(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,7 +144,7 @@ impl Shared {
         self.idle_check.store(false, Ordering::Relaxed);
     }
 
-    /// Adds a work, as a child if it has a parent. `end` is told of its end.
+    /// Adds a work, as a child if it has a parent. `end` sends its end to the waiters.
     pub(crate) fn submit<T>(
         &self,
         mut spec: WorkSpec<T>,

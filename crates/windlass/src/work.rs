@@ -150,16 +150,16 @@ impl<W: Work + ?Sized> Work for Box<W> {
 /// A [`RetryPolicy`](crate::RetryPolicy) does the same without arithmetic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkOutcome {
-    /// Well: what depends on it may run.
+    /// The attempt succeeded: works that depend on it may run.
     Success,
-    /// Not yet: try again after `delay`, or as the work's policy or the scheduler says if it is
-    /// zero. Without retries left this is a failure.
+    /// The attempt is to be repeated after `delay`, or as the work's policy or the scheduler says if that is zero.
+    /// Without retries left this is a failure.
     Retry {
         /// How long to wait first.
         delay: Duration,
     },
-    /// Badly, whatever retries are left: what depends on it is blocked.
+    /// The work failed, whatever retries are left: works that depend on it are blocked.
     Failed(String),
-    /// It stopped because it was asked to.
+    /// The attempt stopped because it was asked to.
     Cancelled,
 }
