@@ -38,14 +38,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut controller = Controller { limit: 2, seen: Vec::new() };
     let handle = scheduler.handle();
-    tokio::select! {
-        () = scheduler.run_until_done() => {}
+    let summary = tokio::select! {
+        summary = scheduler.run_until_done() => summary,
         () = controller.run(&handle, &server) => unreachable!("it goes on for ever"),
-    }
+    };
 
-    let metrics = scheduler.metrics();
-    println!("{} requests answered in {} attempts", metrics.success, metrics.attempts);
-    assert_eq!(metrics.success, REQUESTS as usize, "nobody is left behind");
+    let attempts = scheduler.metrics().attempts;
+    println!("{} requests answered in {attempts} attempts", summary.success);
+    assert_eq!(summary.success, REQUESTS as usize, "every request was answered");
     for (seconds, can_bear) in [(10..20, 12), (25..35, 5), (42..48, 16)] {
         let limits = controller.seen.iter().filter(|(at, _)| seconds.contains(at));
         let limits: Vec<_> = limits.map(|(_, limit)| *limit).collect();

@@ -42,14 +42,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let total = scheduler.metrics().total;
     let progress = tokio::spawn(show_progress(scheduler.subscribe(), total));
-    scheduler.run_until_done_with_cancel(on_ctrl_c()).await;
-    let metrics = scheduler.metrics();
-    let works = scheduler.snapshot();
+    let summary = scheduler.run_until_done_with_cancel(on_ctrl_c()).await;
+    let (works, attempts) = (scheduler.snapshot(), scheduler.metrics().attempts);
     drop(scheduler);
     progress.await?;
 
-    if metrics.cancelled > 0 {
-        println!("stopped with {} of {total} works done", metrics.success);
+    if summary.cancelled > 0 {
+        println!("stopped with {} of {total} works done", summary.success);
         return Ok(());
     }
     for work in works.iter().filter(|work| work.attempts > 1) {
@@ -58,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let ledger = ledger.lock().expect("nobody panicked");
     let at_once = archives.most_at_once.load(Ordering::Relaxed);
-    let (success, attempts) = (metrics.success, metrics.attempts);
+    let success = summary.success;
     println!("{success} of {total} works succeeded in {attempts} attempts, {at_once} at once");
     println!("{} checkpoints applied, balance {}", ledger.applied.len(), ledger.balance);
 

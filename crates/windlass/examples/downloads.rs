@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let missing = scheduler.spawn(missing.retry(patiently))?;
 
     let progress = tokio::spawn(watch(scheduler.subscribe()));
-    scheduler.run_until_done().await;
+    println!("{}", scheduler.run_until_done().await);
     println!("{} bytes in {} attempts", whole.await?, scheduler.metrics().attempts);
     println!("{}", missing.await.expect_err("there is no such file"));
     for host in &hosts {

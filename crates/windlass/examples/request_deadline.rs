@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     one_that_waits(&service).await?;
 
     stop.cancel();
-    running.await?;
+    println!("{}", running.await?);
     println!("stopped: {} works known, none left open", service.metrics().total);
     assert_eq!(service.metrics().pending + service.metrics().running, 0);
     Ok(())

@@ -13,6 +13,7 @@ use windlass_core::{Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::body::Body;
 use crate::context::{AttemptShared, WorkContext};
+use crate::effects::DeferredDrop;
 use crate::panic;
 use crate::report::emit_success;
 use crate::session::{Session, gone};
@@ -21,8 +22,6 @@ use crate::state::Runners;
 use crate::work::WorkOutcome;
 
 mod cause;
-
-use cause::Cause;
 
 /// An attempt that is under way. Dropped before its end, it drops its body and reports that it is gone.
 pub(crate) struct Attempt {
@@ -323,9 +322,8 @@ impl Attempt {
         let cause = cause::of(&self.ctx, &session.state, outcome, ending);
         self.close(session);
         session.stop(grant.work, self.body.take());
-        if let Some(Cause { text, origin }) = cause {
-            let extras = session.state.known(grant.work).extras_mut();
-            (extras.last_error, extras.origin) = (Some(text), origin);
+        if let Some(cause) = cause {
+            session.note_cause(grant.work, cause);
         }
         // Only a work that is tried again loses its family.
         let family = match ending {
@@ -337,13 +335,16 @@ impl Attempt {
         ended.expect("the engine has foreseen this end");
         if !family.is_empty() {
             session.follow();
-            session.state.drop_forgotten(&family, session.effects);
+            session.state.drop_family(&family, session.effects);
         }
         HandedIn::Over(Some(ending))
     }
 
     fn close(&mut self, session: &mut Session<'_>) {
         self.is_over = true;
+        if let Some(error) = self.inner().take_error() {
+            session.effects.drop_later(DeferredDrop::Error(error));
+        }
         self.end_polling(&mut session.state.runners);
     }
 

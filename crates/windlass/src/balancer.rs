@@ -27,8 +27,8 @@ pub struct BalancedCapacity {
 
 /// Shrinks shares that have been idle for long, and grows those that have been busy.
 ///
-/// A share is busy when any of its balanced resources is used above the busy threshold, or refuses
-/// somebody; idle when all are used below the idle threshold and nobody under it asks for anything.
+/// A share is busy when any of its balanced resources is used above the busy threshold, or refuses a
+/// request; idle when all are used below the idle threshold and no client under it requests anything.
 ///
 /// ```
 /// use std::time::Duration;
@@ -158,7 +158,7 @@ impl Shared {
         let Some(capacity) = self.capacities.first() else { return };
         let now = capacity.now();
         let wakes = checks.balancer.check(&mut capacity.lock(), now);
-        capacity.ring(&wakes);
+        capacity.notify(&wakes);
     }
 }
 

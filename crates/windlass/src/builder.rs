@@ -92,33 +92,32 @@ pub enum BuildError {
 }
 
 impl WorkSchedulerBuilder {
-    /// The basic settings.
+    /// Replaces the basic settings.
     pub fn config(mut self, config: WorkSchedulerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// How many works may run at once; 4 unless said.
+    /// Sets how many works may run at once; by default, one per processor.
     pub fn max_concurrency(mut self, works: usize) -> Self {
         self.config.max_concurrency = works;
         self
     }
 
-    /// How long a work waits before its next attempt when it does not say so itself; a second unless
-    /// said.
+    /// Sets how long a work without a delay of its own waits before its next attempt; by default, a second.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.config.retry_delay = delay;
         self
     }
 
-    /// Where to send every change of state. What does not fit is dropped and counted.
+    /// Sets where every change of state is sent. An event that does not fit is dropped and counted.
     pub fn event_tx(mut self, event_tx: mpsc::Sender<WorkEvent>) -> Self {
         self.config.event_tx = Some(event_tx);
         self
     }
 
-    /// What all works take from, together with everybody else who takes from it. The scheduler's own
-    /// limits come on top.
+    /// Sets a capacity that the works share with other schedulers, runners and callers. The scheduler's own limits
+    /// apply as well.
     ///
     /// ```
     /// use windlass::{ResourceCapacity, ResourceCost, WorkScheduler, work_fn};
@@ -133,8 +132,8 @@ impl WorkSchedulerBuilder {
     ///     scheduler.submit(train.needs([("gpu", 1)]))?;
     /// }
     /// // Never both at once.
-    /// tokio::join!(nightly.run_until_done(), urgent.run_until_done());
-    /// # assert_eq!(nightly.metrics().success + urgent.metrics().success, 2);
+    /// let (nightly, urgent) = tokio::join!(nightly.run_until_done(), urgent.run_until_done());
+    /// assert_eq!(nightly.success + urgent.success, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -149,7 +148,7 @@ impl WorkSchedulerBuilder {
         self
     }
 
-    /// How much of `name` all works together may take per time: a rate counts starts.
+    /// Limits how much of `name` all works together may take per time: a rate counts starts.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,45 +174,44 @@ impl WorkSchedulerBuilder {
         self
     }
 
-    /// How much of `name` all works together may take per window: a quota counts starts.
+    /// Limits how much of `name` all works together may take per window: a quota counts starts.
     pub fn quota(mut self, name: impl Into<String>, quota: Quota) -> Self {
         self.quotas.push((name.into(), quota));
         self
     }
 
-    /// How waiting makes ready works more urgent; not at all unless said.
+    /// Sets how waiting makes ready works more urgent; by default, it does not.
     pub fn ageing(mut self, ageing: Ageing) -> Self {
         self.ageing = ageing;
         self
     }
 
-    /// Whether works may start before one that stands before them and does not fit; they may unless
-    /// said.
+    /// Sets whether works may overtake one that is ahead in the queue and does not fit; by default, they may.
     pub fn order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
-    /// How long an attempt that was asked to stop may go on before it is dropped. Unless said, one
-    /// that was cancelled may take its time, and one that took too long has none.
+    /// Sets how long an attempt that was asked to stop may go on before it is dropped. By default, a cancelled
+    /// attempt may take any time, and one that exceeded its timeout or deadline is dropped at once.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = Some(grace);
         self
     }
 
-    /// How many ended works to keep; older ones are forgotten. All of them unless said.
+    /// Sets how many ended works to keep; older ones are forgotten. By default, all are kept.
     pub fn keep_ended(mut self, works: usize) -> Self {
         self.keep_ended = Some(works);
         self
     }
 
-    /// What the jitter of retries is made from; another seed every time unless said.
+    /// Sets the seed for the jitter of retries; by default, it is random.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// The scheduler, or what makes no sense.
+    /// Returns the scheduler, or an error if a setting is invalid.
     pub fn build(self) -> Result<WorkScheduler, BuildError> {
         let slots = u32::try_from(self.config.max_concurrency).unwrap_or(u32::MAX);
         if slots == 0 {

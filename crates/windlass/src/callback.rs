@@ -1,4 +1,4 @@
-//! A work with somebody who is told how each attempt ended.
+//! A work with a callback that is called with the outcome of each attempt.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -12,9 +12,9 @@ use crate::gate::Gate;
 use crate::panic::message;
 use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
-/// A work whose attempts are told to a callback: exactly once each, after the outcome is known. A
-/// panic is told as the failure it is; an attempt that is dropped, as cancelled. A panic in the
-/// callback is the work's panic.
+/// A work with a callback that is called exactly once for each attempt, after its outcome is known. A panic
+/// counts as a failure, and an attempt that is dropped as cancelled. A panic in the callback counts as a panic of
+/// the work.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,12 +46,12 @@ where
     W: Work,
     F: Fn(&WorkOutcome, &WorkContext) + Send + Sync + 'static,
 {
-    /// `work`, with `callback` told how its attempts end.
+    /// Wraps `work`, so that `callback` is called with the outcome of each attempt.
     pub fn new(work: W, callback: Arc<F>) -> Self {
         Self { work, callback }
     }
 
-    /// The work alone.
+    /// Returns the work without the callback.
     pub fn into_inner(self) -> W {
         self.work
     }

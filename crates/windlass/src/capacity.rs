@@ -111,7 +111,7 @@ impl ResourceCapacity {
     }
 
     /// What part of each limit of this level is in use, from 0 to 1; 0 for a limit of 0. Rates and
-    /// quotas have no part in it: nobody holds them.
+    /// quotas are left out: they are not held.
     #[must_use]
     pub fn utilization(&self) -> BTreeMap<String, f64> {
         let tree = self.lock();
@@ -127,27 +127,26 @@ impl ResourceCapacity {
         self.lock().peek(self.level.id, now)
     }
 
-    /// Adds a level with these limits under this one, and someone who takes there: a scheduler or a
-    /// runner. Both go when the client is dropped.
+    /// Adds a level with these limits under this one, and a client that takes there: a scheduler or a runner.
+    /// Both are removed when the client is dropped.
     pub(crate) fn join(&self, limits: &ResourceCost) -> Client {
         Client::join(self.clone(), limits)
     }
 
-    /// Someone who takes from a tree of its own, with these limits.
+    /// Returns a client of a tree of its own, with these limits.
     pub(crate) fn of_one(limits: &ResourceCost) -> Client {
         Client::alone(limits)
     }
 
-    /// The tree. An engine's lock is taken before this one, never after it; who should look again
-    /// is rung once both are free.
+    /// Locks the tree. An engine's lock is taken before this one, never after it; clients are notified once both
+    /// are free.
     pub(crate) fn lock(&self) -> TreeGuard<'_> {
         self.level.shared.lock()
     }
 
-    /// Has these clients look again. To be called while no lock is held: who is woken may run at
-    /// once.
-    pub(crate) fn ring(&self, clients: &[ClientId]) {
-        self.level.shared.ring(clients);
+    /// Has these clients look again. To be called while no lock is held: a task that is woken may run at once.
+    pub(crate) fn notify(&self, clients: &[ClientId]) {
+        self.level.shared.notify(clients);
     }
 
     /// The time of the whole tree, from its first look at the clock on. It never goes back.

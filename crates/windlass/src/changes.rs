@@ -1,7 +1,7 @@
 //! The latest changes of a scheduler, for subscribers that read them at their own pace.
 //!
 //! A session appends its changes while it holds the scheduler's lock, so they have one order; it wakes
-//! readers after that. Old changes make way for new ones, and a reader that comes too late is told how
+//! readers after that. Old changes make way for new ones, and a reader that comes too late learns how
 //! many it missed. Neither side waits for the other.
 
 use std::collections::VecDeque;

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use crate::body::{Body, Returned};
 use crate::context::WorkContext;
 use crate::error::{Fatal, WorkError};
-use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
+use crate::output::{OutputDraft, output_of, publish_on_success};
+use crate::spec::WorkSpec;
 use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
 /// Creates a work from a closure that returns a future. The scheduler calls it once per attempt. An `Err`
@@ -42,9 +43,9 @@ where
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
-    let body = FnWork { body, brought: Brought::nothing_yet(), future: None };
-    WorkSpec::bringing(Box::new(body), name.into().as_str().into(), |body| {
-        promise_of(body, |own: &mut FnWork<T, F, Fut>| &mut own.brought)
+    let body = FnWork { body, output: OutputDraft::empty(), future: None };
+    WorkSpec::with_output(Box::new(body), name.into().as_str().into(), |body| {
+        output_of(body, |own: &mut FnWork<T, F, Fut>| &mut own.output)
     })
 }
 
@@ -117,7 +118,7 @@ where
 
 struct FnWork<T, F, Fut> {
     body: F,
-    brought: Brought<T>,
+    output: OutputDraft<T>,
     /// Boxed, so that works that wait for their turn do not take the room of their futures.
     future: Option<Pin<Box<Fut>>>,
 }
@@ -136,14 +137,14 @@ where
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
         match (self.body)(ctx.clone()).await {
             Ok(value) => {
-                self.brought.keep(value);
+                self.output.keep(value);
                 WorkOutcome::Success
             }
             Err(error) => error.into_outcome(&ctx),
         }
     }
 
-    publish_on_success!(this => this.brought);
+    publish_on_success!(this => this.output);
 }
 
 impl<T, F, Fut> Body for FnWork<T, F, Fut>
@@ -161,7 +162,7 @@ where
         let returned = ready!(future.as_mut().poll(cx));
         self.future = None;
         Poll::Ready(returned.map(|value| {
-            self.brought.keep(value);
+            self.output.keep(value);
             WorkOutcome::Success
         }))
     }

@@ -188,7 +188,7 @@ impl WorkContext {
     /// Waits for `wait` without a slot and without the resources that this work needs; others may
     /// have them meanwhile. When it goes on it has them again, before works that have not begun.
     ///
-    /// The attempt's timeout stands still, its deadline does not. If the attempt is asked to stop,
+    /// The attempt's timeout is paused, its deadline is not. If the attempt is asked to stop,
     /// this returns at once. A wait that is dropped before its end is over: what follows in the
     /// body goes on when the work has its slot again. A task of the body that outlives the attempt
     /// has nothing to leave to others any more: there this only waits, for as long as `wait` takes.
@@ -244,8 +244,8 @@ impl WorkContext {
         }
     }
 
-    /// Ready once somebody has called [`WorkHandle::wake`] for this work. A wake that comes earlier in
-    /// the same attempt is not lost.
+    /// Waits until [`WorkHandle::wake`] is called for this work. A wake that comes earlier in the same attempt is
+    /// not lost.
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};
@@ -279,7 +279,7 @@ impl WorkContext {
         self.suspend(handle.execute(spec)).await?
     }
 
-    /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.
+    /// Adds a child: this work ends after it, and fails if it fails. It waits in the ordinary queue.
     /// Refused once this attempt has been asked to stop, or a child has failed.
     ///
     /// ```
@@ -298,7 +298,7 @@ impl WorkContext {
     ///     assert_eq!(children.succeeded, 3);
     ///     Ok(())
     /// }))?;
-    /// // Whoever follows the parent follows the whole family.
+    /// // A work that depends on the parent depends on the whole family.
     /// scheduler.submit(work_fn("after all", |_| async { Ok(()) }).after([parent]))?;
     /// scheduler.run_until_done().await;
     /// assert_eq!(scheduler.metrics().success, 5);

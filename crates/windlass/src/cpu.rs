@@ -10,7 +10,8 @@ use crate::computing::compute;
 use crate::context::WorkContext;
 use crate::error::{Fatal, WorkError};
 use crate::inputs::Inputs;
-use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
+use crate::output::{OutputDraft, output_of, publish_on_success};
+use crate::spec::WorkSpec;
 use crate::work::{Work, WorkOutcome};
 
 /// Creates a work whose body runs on the CPU pool, so it keeps no thread of the async runtime busy.
@@ -41,9 +42,9 @@ where
 {
     let name: Arc<str> = Arc::from(name.into());
     let body =
-        CpuWork { name: Arc::clone(&name), body: Arc::new(body), brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(WorkBody::new(Box::new(body))), name.into(), |body| {
-        promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
+        CpuWork { name: Arc::clone(&name), body: Arc::new(body), output: OutputDraft::empty() };
+    WorkSpec::with_output(Box::new(WorkBody::new(Box::new(body))), name.into(), |body| {
+        output_of(body, |own: &mut CpuWork<T, F>| &mut own.output)
     })
 }
 
@@ -79,7 +80,7 @@ where
 struct CpuWork<T, F> {
     name: Arc<str>,
     body: Arc<F>,
-    brought: Brought<T>,
+    output: OutputDraft<T>,
 }
 
 #[async_trait]
@@ -96,7 +97,7 @@ where
         let (body, inside) = (Arc::clone(&self.body), ctx.clone());
         match compute(&ctx, move || body(&inside)).await {
             Ok(Ok(value)) => {
-                self.brought.keep(value);
+                self.output.keep(value);
                 WorkOutcome::Success
             }
             Ok(Err(error)) => error.into_outcome(&ctx),
@@ -105,5 +106,5 @@ where
         }
     }
 
-    publish_on_success!(this => this.brought);
+    publish_on_success!(this => this.output);
 }

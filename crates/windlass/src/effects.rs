@@ -10,7 +10,8 @@ use windlass_core::ClientId;
 use crate::body::Body;
 use crate::changes::Changes;
 use crate::context::AttemptShared;
-use crate::entry::Entry;
+use crate::entry::{Cause, Entry, FailedChild};
+use crate::error::SharedError;
 use crate::event::WorkChange;
 use crate::gate::Gate;
 use crate::reference::End;
@@ -32,11 +33,13 @@ pub(crate) struct More {
     stopped: Vec<Arc<AttemptShared>>,
     /// Attempts for which something has changed: they go on, or a child has ended.
     woken: Vec<Arc<AttemptShared>>,
-    /// Ends of works, and those who wait for them.
+    /// Ends of works, and the channels to their waiters.
     ends: Vec<(oneshot::Sender<End>, End)>,
     /// The `tracing` events about what has happened.
     reports: Vec<Report>,
     drops: Vec<DeferredDrop>,
+    #[cfg(feature = "metrics")]
+    measurements: Vec<crate::meter::Measurement>,
     /// Subscribers that wait for a change.
     readers: Option<Arc<Changes<WorkChange>>>,
 }
@@ -47,6 +50,9 @@ pub(crate) enum DeferredDrop {
     Gate(Gate),
     Body(Box<dyn Body>),
     Entry(Box<Entry>),
+    Error(SharedError),
+    Cause(Cause),
+    FailedChild(FailedChild),
 }
 
 impl Effects {
@@ -71,7 +77,7 @@ impl Effects {
         }
     }
 
-    /// Sends the end of a work to those who wait for it.
+    /// Sends the end of a work to its waiters.
     pub(crate) fn send_end(&mut self, waiter: oneshot::Sender<End>, end: End) {
         self.more().ends.push((waiter, end));
     }
@@ -83,12 +89,19 @@ impl Effects {
         }
     }
 
+    #[cfg(feature = "metrics")]
+    pub(crate) fn measure(&mut self, measurement: crate::meter::Measurement) {
+        self.more().measurements.push(measurement);
+    }
+
     pub(crate) fn drop_later(&mut self, value: DeferredDrop) {
         self.drop_all_later([value]);
     }
 
     pub(crate) fn drop_all_later(&mut self, values: impl IntoIterator<Item = DeferredDrop>) {
-        self.more().drops.extend(values);
+        for value in values {
+            self.more().drops.push(value);
+        }
     }
 
     /// Wakes subscribers.
@@ -119,6 +132,8 @@ impl More {
     pub(crate) fn tell(self) -> Vec<DeferredDrop> {
         // Before the wake-ups, so that a run does not return before its events are emitted.
         self.reports.into_iter().for_each(Report::emit);
+        #[cfg(feature = "metrics")]
+        self.measurements.into_iter().for_each(crate::meter::Measurement::record);
         self.stopped.iter().for_each(|attempt| attempt.stop());
         self.woken.iter().for_each(|attempt| attempt.wake_all());
         // A receiver may be gone.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use windlass_core::Timestamp;
+use windlass_core::{Timestamp, WorkId, WorkState};
 
 use crate::body::Body;
 use crate::context::AttemptShared;
+use crate::error::SharedError;
 use crate::gate::Gate;
 use crate::name::Name;
-use crate::reference::EndTeller;
+use crate::reference::{EndTeller, WorkFailure};
 use crate::spec;
 
 pub(crate) struct Entry {
@@ -39,10 +40,8 @@ pub(crate) struct Extras {
     /// The task that watches the gate.
     pub(crate) gate_watcher: Option<AbortHandle>,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) last_error: Option<String>,
-    /// The failure that caused the last error, if it is that of a descendant.
-    pub(crate) origin: Option<Arc<Origin>>,
-    /// Sends the end to those who wait for it.
+    pub(crate) last_error: Option<Cause>,
+    /// Sends the end to the waiters.
     pub(crate) end: Option<EndTeller>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,
@@ -52,10 +51,20 @@ pub(crate) struct Extras {
     earlier_ns: u64,
 }
 
+/// Why an attempt did not succeed, or why there was none.
+pub(crate) struct Cause {
+    pub(crate) text: String,
+    /// The error that a closure returned.
+    pub(crate) source: Option<SharedError>,
+    /// The failure of a descendant that has caused it.
+    pub(crate) origin: Option<Arc<Origin>>,
+}
+
 /// A failure that no child has caused.
 pub(crate) struct Origin {
     pub(crate) work: Arc<str>,
     pub(crate) error: String,
+    pub(crate) source: Option<SharedError>,
 }
 
 /// A child that failed, which may be forgotten by the time that its parent says so.
@@ -63,6 +72,16 @@ pub(crate) struct FailedChild {
     name: Arc<str>,
     /// The failure of the child, or of one of its descendants that has caused it.
     pub(crate) origin: Arc<Origin>,
+}
+
+impl Extras {
+    /// Replaces the text of the last error. An error that a closure returned stays.
+    pub(crate) fn note_error(&mut self, text: String) {
+        match &mut self.last_error {
+            Some(cause) => cause.text = text,
+            None => self.last_error = Some(Cause { text, source: None, origin: None }),
+        }
+    }
 }
 
 impl FailedChild {
@@ -101,8 +120,8 @@ impl Entry {
     }
 
     /// Keeps what the driver has to know of a spec.
-    pub(crate) fn keep(&mut self, spec: spec::Rare) {
-        let spec::Rare { timeout, gate, .. } = spec;
+    pub(crate) fn keep(&mut self, spec: spec::Extras) {
+        let spec::Extras { timeout, gate, .. } = spec;
         if timeout.is_some() || gate.is_some() {
             let extras = self.extras_mut();
             (extras.timeout, extras.gate) = (timeout, gate);
@@ -110,16 +129,27 @@ impl Entry {
     }
 
     pub(crate) fn last_error(&self) -> Option<&String> {
+        Some(&self.cause()?.text)
+    }
+
+    fn cause(&self) -> Option<&Cause> {
         self.extras()?.last_error.as_ref()
+    }
+
+    /// Returns the failure of this work, which has failed.
+    pub(crate) fn as_failure(&mut self, id: WorkId) -> WorkFailure {
+        let name = self.name.share().into();
+        WorkFailure::new(id, name, WorkState::Failed, self.cause())
     }
 
     /// Returns what the parent of this work, which has failed, says of it.
     pub(crate) fn as_failed_child(&mut self) -> FailedChild {
         let name = self.name.share();
-        let origin = self.extras().and_then(|extras| extras.origin.clone());
-        let origin = origin.unwrap_or_else(|| {
-            let error = self.last_error().map_or("for no known reason", String::as_str).to_owned();
-            Arc::new(Origin { work: Arc::clone(&name), error })
+        let cause = self.cause();
+        let origin = cause.and_then(|cause| cause.origin.clone()).unwrap_or_else(|| {
+            let error = cause.map_or("for no known reason", |cause| &cause.text).to_owned();
+            let source = cause.and_then(|cause| cause.source.clone());
+            Arc::new(Origin { work: Arc::clone(&name), error, source })
         });
         FailedChild { name, origin }
     }
@@ -152,11 +182,15 @@ impl Entry {
         self.body = body;
         if let Some(extras) = &mut self.extras {
             extras.abandoned = false;
-            extras.failed_child = None;
         }
         let attempt = self.attempt.take()?;
         self.note_duration(now.since(attempt.began_at));
         Some(attempt)
+    }
+
+    /// Returns the child that failed in the attempt that is over.
+    pub(crate) fn take_failed_child(&mut self) -> Option<FailedChild> {
+        self.known_extras()?.failed_child.take()
     }
 
     fn note_duration(&mut self, took: Duration) {

@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::context::WorkContext;
+use crate::reference::{ExecuteError, TakeError, WorkFailure};
 use crate::work::WorkOutcome;
 
 /// The error with which an attempt of a closure fails.
@@ -54,12 +56,50 @@ impl WorkError {
 
     /// Returns the outcome of an attempt that failed with this error.
     pub(crate) fn into_outcome(self, ctx: &WorkContext) -> WorkOutcome {
-        if self.fatal {
-            return WorkOutcome::Failed(self.to_string());
+        let (text, fatal) = (self.to_string(), self.fatal);
+        if let Some(error) = SharedError::new(self.error) {
+            ctx.inner.keep_error(text.clone(), error);
         }
-        ctx.explain_retry(self.to_string());
+        if fatal {
+            return WorkOutcome::Failed(text);
+        }
+        ctx.explain_retry(text);
         WorkOutcome::Retry { delay: std::time::Duration::ZERO }
     }
+}
+
+/// An error that a closure returned, for everything that describes the failure of its work. It is the user's
+/// value, so its last clone must not be dropped under a lock.
+#[derive(Clone)]
+pub(crate) struct SharedError(Arc<dyn Error + Send + Sync>);
+
+/// How many causes an error may have to be kept. Works that wait for works make long chains, and dropping a
+/// chain takes stack for each of its errors.
+const MOST_CAUSES: usize = 64;
+
+impl SharedError {
+    /// Returns none for an error with too long a chain of causes: only its text is kept.
+    fn new(error: Box<dyn Error + Send + Sync>) -> Option<Self> {
+        let first: &(dyn Error + 'static) = &*error;
+        let causes = std::iter::successors(first.source(), |&cause| cause.source());
+        let is_short = causes.take(MOST_CAUSES + 1).count() <= MOST_CAUSES;
+        is_short.then(|| Self(error.into()))
+    }
+
+    pub(crate) fn as_dyn(&self) -> &(dyn Error + 'static) {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+/// Returns whether the text of an error contains the text of its cause.
+fn tells_its_cause(error: &(dyn Error + 'static)) -> bool {
+    error.is::<WorkFailure>() || error.is::<ExecuteError>() || error.is::<TakeError>()
 }
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for WorkError {
@@ -77,11 +117,13 @@ impl<E: Into<WorkError>> From<Fatal<E>> for WorkError {
 impl fmt::Display for WorkError {
     /// The error and its causes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.error)?;
-        let mut source = self.error.source();
-        while let Some(cause) = source {
+        let mut latest: &(dyn Error + 'static) = &*self.error;
+        write!(f, "{latest}")?;
+        while !tells_its_cause(latest)
+            && let Some(cause) = latest.source()
+        {
             write!(f, ": {cause}")?;
-            source = cause.source();
+            latest = cause;
         }
         Ok(())
     }

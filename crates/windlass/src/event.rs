@@ -1,4 +1,4 @@
-//! What a scheduler tells those who watch it: every change, numbered, in order.
+//! The events of a scheduler for its subscribers: every change, numbered, in order.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ use crate::work_name::WorkName;
 /// # }
 /// ```
 ///
-/// A work that begins to wait makes no event; its [`WorkChange`]s tell of that, too.
+/// A work that begins to wait makes no event, but a [`WorkChange`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkEvent {
     /// Which work.
@@ -60,7 +60,7 @@ pub struct WorkEvent {
     pub at: Timestamp,
 }
 
-/// A work changed its phase, as a [`Subscription`] tells it.
+/// A work changed its phase, as a [`Subscription`] reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkChange {
     /// Which work.
@@ -77,7 +77,7 @@ pub struct WorkChange {
     pub at: Timestamp,
 }
 
-/// What a [`Subscription`] tells.
+/// What a [`Subscription`] receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A work changed its phase.
@@ -86,8 +86,8 @@ pub enum Notice {
     Missed(u64),
 }
 
-/// Someone who is told of every change of phase, or how many were missed: a slow reader holds nobody
-/// up, and knows that it was slow.
+/// Receives every change of phase, or the number of changes that were missed: a slow reader delays neither the
+/// scheduler nor other readers, and learns that it was slow.
 ///
 /// ```
 /// use windlass::works::{Notice, Phase};
@@ -130,7 +130,7 @@ impl Subscription {
     }
 }
 
-/// The subscribers of a scheduler, and what the session under way has to tell them.
+/// The subscribers of a scheduler, and the changes of the session under way.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,

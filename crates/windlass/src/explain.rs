@@ -8,7 +8,7 @@ use crate::capacity::Client;
 use crate::snapshot::in_words;
 use crate::state::State;
 
-/// How many reasons are told in one line; the rest is counted.
+/// How many reasons are shown in one line; the rest is counted.
 const TOLD: usize = 8;
 
 /// Every reason why a work is not running: take them all away, and it starts.

@@ -1,4 +1,4 @@
-//! What a work waits for besides other works, without a slot.
+//! Gates: conditions that a work waits for without a slot, besides its dependencies.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use crate::context::WorkContext;
 use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
-/// Something that has to happen before a work may start. It is looked at once everything that the
-/// work follows has ended as it must, and the work holds nothing meanwhile.
+/// A condition that must hold before a work may start. The scheduler polls it once the dependencies of the work
+/// have ended as required. The work holds no slot and no resource meanwhile.
 ///
 /// ```
 /// use windlass::works::Gate;
@@ -25,7 +25,7 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 /// let (approve, approved) = tokio::sync::oneshot::channel::<()>();
 /// let mut scheduler = WorkScheduler::default();
 /// let deploy = work_fn("deploy", |_| async { Ok(()) });
-/// scheduler.submit(deploy.gate(async { approved.await.expect("somebody decides") }))?;
+/// scheduler.submit(deploy.gate(async { approved.await.expect("a decision") }))?;
 /// tokio::spawn(async { approve.send(()) });
 /// scheduler.run_until_done().await;
 /// # assert_eq!(scheduler.metrics().success, 1);
@@ -36,7 +36,7 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 pub struct Gate(BoxFuture<'static, ()>);
 
 impl Gate {
-    /// A gate that opens when this future is ready.
+    /// Creates a gate that opens when this future is ready.
     pub fn new<F>(opens: F) -> Self
     where
         F: IntoFuture<Output = (), IntoFuture: Send + 'static>,
@@ -159,18 +159,18 @@ async fn holds(
     notify: Option<&Notify>,
 ) {
     loop {
-        // Listening before asking: what rings in between is heard.
-        let rung = notify.map(Notify::notified);
+        // Registered before the condition is checked, so that no notification in between is lost.
+        let notified = notify.map(Notify::notified);
         if condition() {
             return;
         }
-        let rung = async {
-            match rung {
-                Some(rung) => rung.await,
+        let notified = async {
+            match notified {
+                Some(notified) => notified.await,
                 None => std::future::pending().await,
             }
         };
         // Whichever comes first; a check too many does no harm.
-        let _ = tokio::time::timeout(poll, rung).await;
+        let _ = tokio::time::timeout(poll, notified).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What everybody can do with a scheduler, also while it runs, and from inside its works.
+//! The handle of a scheduler: everything that callers can do with it, also while it runs and inside its works.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::work::Work;
 /// let answer = handle.execute(work_fn("think", |_| async { Ok(42) })).await?;
 /// assert_eq!(*answer, 42);
 /// stop.cancel();
-/// service.await?;
+/// service.await?.into_result()?;
 /// # Ok(())
 /// # }
 /// ```
@@ -56,7 +56,7 @@ impl WorkHandle {
     /// # Panics
     ///
     /// If one of `deps` was not given out by this scheduler, or is forgotten, or the scheduler is
-    /// gone. [`WorkHandle::submit`] tells instead.
+    /// gone. [`WorkHandle::submit`] returns an error instead.
     pub fn add_work(&self, work: Box<dyn Work>, deps: Vec<WorkId>, retries: u32) -> WorkId {
         match self.submit(WorkSpec::boxed(work).after(deps).retries(retries)) {
             Ok(id) => id,
@@ -64,7 +64,7 @@ impl WorkHandle {
         }
     }
 
-    /// Adds a work with everything that can be said about it, or tells why it can never run.
+    /// Adds a work with all its settings, or returns why it can never run.
     ///
     /// ```
     /// use windlass::{ResourceCost, SubmitError, WorkScheduler, work_fn};
@@ -79,14 +79,14 @@ impl WorkHandle {
         self.shared.submit(spec, None, None)
     }
 
-    /// Adds a work whose value or failure can be waited for, and had by later works, as the example of
-    /// [`WorkRef`] shows.
+    /// Adds a work whose value or failure can be awaited and used by later works, as the example of [`WorkRef`]
+    /// shows.
     pub fn spawn<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
         self.shared.spawn(spec, None)
     }
 
-    /// Adds a work and waits for what it brings. The scheduler has to run, now or later. Dropping
-    /// this does not cancel the work.
+    /// Adds a work and waits for its value. The scheduler has to run, now or later. Dropping the future does not
+    /// cancel the work.
     ///
     /// ```
     /// use windlass::works::ExecuteError;
@@ -97,7 +97,7 @@ impl WorkHandle {
     /// let mut scheduler = WorkScheduler::default();
     /// let handle = scheduler.handle();
     /// let broken = work_fn("broken", |_| async { Err::<(), _>(WorkError::msg("no route")) });
-    /// let (result, ()) = tokio::join!(handle.execute(broken), scheduler.run_until_done());
+    /// let (result, _) = tokio::join!(handle.execute(broken), scheduler.run_until_done());
     /// match result {
     ///     Err(ExecuteError::Failed(failure)) => println!("{failure}"),
     ///     other => panic!("it cannot have gone well: {other:?}"),
@@ -161,13 +161,13 @@ impl WorkHandle {
         self.shared.apply(Input::CancelAll).expect("everything can be cancelled");
     }
 
-    /// Where a work stands; none if its id is unknown.
+    /// Returns the state of a work; none if its id is unknown.
     #[must_use]
     pub fn state(&self, id: WorkId) -> Option<WorkState> {
         Some(self.shared.look_now().engine.phase(id)?.state())
     }
 
-    /// All works, by id.
+    /// Returns all works, ordered by id.
     #[must_use]
     pub fn snapshot(&self) -> Vec<WorkSnapshot> {
         let state = self.shared.look_now();
@@ -175,26 +175,26 @@ impl WorkHandle {
         works.filter_map(|id| WorkSnapshot::of(&state, &self.shared.client, id)).collect()
     }
 
-    /// One work; none if its id is unknown.
+    /// Returns one work; none if its id is unknown.
     #[must_use]
     pub fn snapshot_of(&self, id: WorkId) -> Option<WorkSnapshot> {
         WorkSnapshot::of(&self.shared.look_now(), &self.shared.client, id)
     }
 
-    /// The counters. Costs nothing to speak of.
+    /// Returns the counters, which are kept up to date all the time.
     #[must_use]
     pub fn metrics(&self) -> WorkSchedulerMetrics {
         WorkSchedulerMetrics::of(&self.shared.look())
     }
 
-    /// Every reason why a work is not running, as the example of [`Explanation`] shows; none if its id
+    /// Returns every reason why a work is not running, as the example of [`Explanation`] shows; none if its id
     /// is unknown.
     #[must_use]
     pub fn explain(&self, id: WorkId) -> Option<Explanation> {
         Explanation::of(&self.shared.look_now(), &self.shared.client, id)
     }
 
-    /// Tells of every change of phase from now on, as the example of [`Subscription`] shows.
+    /// Subscribes to every change of phase from now on, as the example of [`Subscription`] shows.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
         self.shared.look().watchers.subscribe()
@@ -206,7 +206,7 @@ impl WorkHandle {
         self.shared.forget(id)
     }
 
-    /// The body of an ended work, for what it has gathered; none if it was dropped with its attempt.
+    /// Returns the body of an ended work, with everything it has collected; none if it was dropped with its attempt.
     ///
     /// ```
     /// use std::any::Any;
@@ -281,7 +281,7 @@ impl WorkHandle {
     /// or next. False if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
         let attempt = self.shared.look().entry(id).and_then(|entry| entry.attempt.clone());
-        attempt.inspect(|attempt| attempt.ring_alarm()).is_some()
+        attempt.inspect(|attempt| attempt.notify_woken()).is_some()
     }
 
     /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.
@@ -389,8 +389,8 @@ pub enum ReopenError {
         /// That work.
         work: WorkId,
     },
-    /// A work that would be tried again was waiting for its gate when it ended, and nobody waits for
-    /// that any more.
+    /// A work that would be tried again was waiting for its gate when it ended, and the gate was
+    /// dropped.
     #[error("the gate of work {work} is gone, so it cannot be tried again")]
     NoGate {
         /// That work.

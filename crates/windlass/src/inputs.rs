@@ -1,4 +1,4 @@
-//! Works that are made from what others bring.
+//! Works that take the values of other works.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::error::{Fatal, WorkError};
 use crate::reference::WorkRef;
 use crate::spec::WorkSpec;
 
-/// A work from an async closure that takes what other works bring: it starts after all of them have
-/// succeeded, and is given their values anew at every attempt.
+/// Creates a work from an async closure that takes the values of other works: it starts after all of them have
+/// succeeded, and gets their values in every attempt.
 ///
 /// Otherwise it is like [`work_fn`](crate::work_fn).
 ///
@@ -63,7 +63,7 @@ pub trait Inputs {
     fn prepare(self, works: &mut Vec<Dependency>) -> Prepared<Self::Values>;
 }
 
-/// Has the values of works that have ended, or tells which one brought none.
+/// Returns the values of works that have ended, or which of them has none.
 type Prepared<V> = Box<dyn Fn() -> Result<V, String> + Send + Sync>;
 
 impl<T: Send + Sync + 'static> Inputs for &WorkRef<T> {
@@ -73,8 +73,7 @@ impl<T: Send + Sync + 'static> Inputs for &WorkRef<T> {
         works.push(self.into());
         let work = self.clone();
         Box::new(move || {
-            work.value()
-                .ok_or_else(|| format!("{:?}, which it needs, brought nothing", work.name()))
+            work.value().ok_or_else(|| format!("{:?}, which it needs, has no value", work.name()))
         })
     }
 }

@@ -26,8 +26,8 @@
 //! let train = work_after("train", &data, |_ctx, data| async move { Ok(train(&data).await?) });
 //! let model = scheduler.spawn(train.needs([("gpu", 1)]))?;
 //!
-//! scheduler.run_until_done().await;
-//! println!("trained {}", model.await?); // or the failure, with the name of the work
+//! scheduler.run_until_done().await.into_result()?; // an error if a work did not succeed
+//! println!("trained {}", model.await?);
 //! # Ok(())
 //! # }
 //! ```
@@ -59,7 +59,8 @@
 //! handle.cancel(later);
 //!
 //! stop.cancel(); // cancels all works; the service returns when they have ended
-//! service.await?;
+//! let summary = service.await?;
+//! assert_eq!((summary.success, summary.cancelled), (1, 1));
 //! # Ok(())
 //! # }
 //! ```
@@ -71,7 +72,7 @@
 //! | works from closures | [`work_fn`], [`work_async`], [`work_once`], [`work_after`], [`work_cpu`] |
 //! | works as types, with hooks | [`Work`] |
 //! | settings of a work | [`WorkSpec`]: dependencies, retries, priority, needs, timeout, deadline, gate |
-//! | running works | [`WorkScheduler`], [`works::WorkSchedulerBuilder`] |
+//! | running works | [`WorkScheduler`], [`works::WorkSchedulerBuilder`], [`RunSummary`] |
 //! | results | [`WorkRef`], [`WorkHandle::execute`] |
 //! | retries | [`RetryPolicy`], [`WorkError`] and [`Fatal`], [`WorkOutcome::Retry`] |
 //! | cancellation | [`WorkHandle::cancel`], [`WorkContext::cancel_token`], [`CancellationToken`] |
@@ -83,6 +84,17 @@
 //! | reasons for waits | [`WorkHandle::explain`], [`works::WorkSnapshot::status`] |
 //! | queues of tasks as streams | [`streams`] |
 //! | CPU-bound work | [`pool`] |
+//!
+//! # Features
+//!
+//! Both are off by default.
+//!
+//! * `serde`: `Serialize` for [`works::WorkSnapshot`], [`works::WorkSchedulerMetrics`], [`works::WorkEvent`],
+//!   [`works::WorkChange`], [`RunSummary`] and [`capacity::CapacityMetrics`]. Times are seconds, ids are numbers,
+//!   states and phases are lower-case words.
+//! * `metrics`: reports to the recorder of the `metrics` crate that the program has installed. Counters:
+//!   `windlass_attempts_started`, `windlass_retries`, `windlass_works_ended` with the label `state`. Gauge:
+//!   `windlass_works_running`. Histograms: `windlass_attempt_seconds`, `windlass_queue_seconds`.
 //!
 //! # Guarantees
 //!
@@ -115,9 +127,13 @@ mod event;
 mod explain;
 mod gate;
 mod handle;
+mod idle;
 mod inputs;
+#[cfg(feature = "metrics")]
+mod meter;
 mod metrics;
 mod name;
+mod output;
 mod panic;
 mod reference;
 mod report;
@@ -125,6 +141,8 @@ mod run;
 mod runner;
 mod scheduler;
 mod sequence;
+#[cfg(feature = "serde")]
+mod serialize;
 mod session;
 mod shared;
 mod snapshot;
@@ -132,6 +150,7 @@ mod source;
 mod spec;
 mod state;
 pub mod streams;
+mod summary;
 mod sync;
 mod task;
 mod work;
@@ -145,17 +164,18 @@ pub use windlass_pool as pool;
 
 pub use capacity::{Amount, Permit, Quota, Rate, ResourceCapacity, ResourceCost};
 pub use works::{
-    Dependency, Fatal, RetryPolicy, SubmitError, Work, WorkContext, WorkError, WorkFailure,
-    WorkHandle, WorkId, WorkOutcome, WorkRef, WorkScheduler, WorkSpec, WorkState, work_after,
-    work_async, work_cpu, work_cpu_after, work_fn, work_once,
+    Dependency, Fatal, RetryPolicy, RunFailed, RunSummary, SubmitError, Work, WorkContext,
+    WorkError, WorkFailure, WorkHandle, WorkId, WorkOutcome, WorkRef, WorkScheduler, WorkSpec,
+    WorkState, work_after, work_async, work_cpu, work_cpu_after, work_fn, work_once,
 };
 
 /// Everything that most programs need: `use windlass::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        CancellationToken, Dependency, Fatal, ResourceCapacity, ResourceCost, RetryPolicy, Work,
-        WorkContext, WorkError, WorkHandle, WorkOutcome, WorkRef, WorkScheduler, WorkSpec,
-        WorkState, work_after, work_async, work_cpu, work_cpu_after, work_fn, work_once,
+        CancellationToken, Dependency, Fatal, ResourceCapacity, ResourceCost, RetryPolicy,
+        RunFailed, RunSummary, Work, WorkContext, WorkError, WorkHandle, WorkOutcome, WorkRef,
+        WorkScheduler, WorkSpec, WorkState, work_after, work_async, work_cpu, work_cpu_after,
+        work_fn, work_once,
     };
 }
 

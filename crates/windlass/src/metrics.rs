@@ -21,13 +21,13 @@ pub struct WorkSchedulerMetrics {
     pub pending: usize,
     /// Works with an attempt under way.
     pub running: usize,
-    /// Works that ended well.
+    /// Works that succeeded, also those that were skipped.
     pub success: usize,
-    /// Works that ended badly.
+    /// Works that failed.
     pub failed: usize,
     /// Works that will never run, because one they wait for did not succeed.
     pub blocked: usize,
-    /// Works that ended on request.
+    /// Works that were cancelled.
     pub cancelled: usize,
     /// Attempts begun, also of forgotten works.
     pub attempts: u64,

@@ -1,5 +1,6 @@
-//! A work that was spawned, as the promise of what it brings.
+//! A work that was spawned, as a future of its output.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +14,12 @@ use tokio::sync::oneshot;
 use windlass_core::{Dependency, WorkId, WorkState};
 
 use crate::context::Cancelled;
-use crate::spec::{Brings, SubmitError};
+use crate::entry::Cause;
+use crate::error::SharedError;
+use crate::idle::expect_run;
+use crate::output::Output;
+use crate::shared;
+use crate::spec::SubmitError;
 use crate::work_name::WorkName;
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
@@ -37,41 +43,69 @@ use crate::work_name::WorkName;
 /// # }
 /// ```
 ///
-/// It is ready when the work has ended, with the value or with how it ended, and may be awaited again. If the work
+/// It is ready when the work has ended, with the value or with how it ended, and may be awaited again. The work
+/// ends only while its scheduler runs: if no run begins within a second, a `tracing` warning says so once. If the work
 /// was [reopened](crate::WorkHandle::reopen) by the time it is awaited, it is ready when the work has ended again.
 /// Dropping it does not cancel the work.
 pub struct WorkRef<T> {
     id: WorkId,
     name: Arc<str>,
-    brings: Brings<T>,
+    output: Output<T>,
     ends: Arc<Ends>,
     /// The end that it waits for, once it does.
     awaited: Option<NextEnd>,
 }
 
-/// Where the next end of a work is heard of, or its last one.
-pub(crate) struct Ends(Mutex<NextEnd>);
+/// The next end of a work, or its last one.
+pub(crate) struct Ends {
+    next: Mutex<NextEnd>,
+    scheduler: Weak<shared::Shared>,
+}
 
-type NextEnd = Shared<oneshot::Receiver<End>>;
+pub(crate) type NextEnd = Shared<oneshot::Receiver<End>>;
 
-/// Tells those who wait for a work of its end, every time that it ends.
+/// Sends the end of a work to its waiters, every time that it ends.
 pub(crate) struct EndTeller {
     /// None from an end on until the work is tried again.
     tell: Option<oneshot::Sender<End>>,
     ends: Weak<Ends>,
 }
 
-/// How a work ended, for those who wait for it.
+/// How a work ended, for its waiters.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
     pub(crate) state: WorkState,
     pub(crate) skipped: bool,
-    pub(crate) error: Option<String>,
+    error: Option<String>,
+    source: Option<SharedError>,
 }
 
-/// Why a [`WorkRef`] brings nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("work {name:?} {}", self.what())]
+/// How a work ended that did not succeed.
+///
+/// Its [source](std::error::Error::source) is the error that the closure returned, or the closure of the
+/// descendant that failed:
+///
+/// ```
+/// use std::error::Error;
+/// use std::num::ParseIntError;
+/// use windlass::{WorkScheduler, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::default();
+/// let port = scheduler.spawn(work_fn("port", |_ctx| async { Ok("8o8o".parse::<u16>()?) }))?;
+/// scheduler.run_until_done().await;
+/// let failure = port.await.expect_err("these are no digits");
+/// let error = failure.source().expect("the closure returned an error");
+/// assert!(error.is::<ParseIntError>());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// There is no source if no closure returned an error: the body panicked, took too long, was blocked or
+/// cancelled, or is a [`Work`](crate::Work) that returned a text. An error with more than 64 causes is kept as
+/// text only.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkFailure {
     /// The work.
@@ -82,6 +116,7 @@ pub struct WorkFailure {
     pub state: WorkState,
     /// What is known about the reason.
     pub error: Option<String>,
+    source: Option<SharedError>,
 }
 
 /// The error of [`WorkRef::take`].
@@ -102,44 +137,44 @@ pub enum TakeError {
     },
 }
 
-/// Why [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example, brings nothing.
+/// The error of [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
-    /// The work was not taken in.
+    /// The work was not accepted.
     #[error(transparent)]
     Refused(#[from] SubmitError),
     /// It did not succeed.
     #[error(transparent)]
     Failed(#[from] WorkFailure),
-    /// Whoever waits for it was asked to stop.
+    /// The attempt that waits for it was asked to stop.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
 impl Ends {
     fn next(&self) -> NextEnd {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn expect(&self, end: oneshot::Receiver<End>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end.shared();
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = end.shared();
     }
 }
 
 impl EndTeller {
-    pub(crate) fn new() -> (Self, Arc<Ends>) {
+    pub(crate) fn new(scheduler: Weak<shared::Shared>) -> (Self, Arc<Ends>) {
         let (tell, end) = oneshot::channel();
-        let ends = Arc::new(Ends(Mutex::new(end.shared())));
+        let ends = Arc::new(Ends { next: Mutex::new(end.shared()), scheduler });
         (Self { tell: Some(tell), ends: Arc::downgrade(&ends) }, ends)
     }
 
-    /// The work has ended: whom to tell.
+    /// Returns the channel to the waiters, for the end of the work.
     pub(crate) fn take(&mut self) -> Option<oneshot::Sender<End>> {
         self.tell.take()
     }
 
-    /// The work is tried again: if it had ended, whoever awaits it from now on waits for another end.
+    /// The work is tried again: if it had ended, a caller that awaits it from now on waits for its next end.
     pub(crate) fn expect_another_end(&mut self) {
         if self.tell.is_none()
             && let Some(ends) = self.ends.upgrade()
@@ -151,7 +186,19 @@ impl EndTeller {
     }
 }
 
+impl End {
+    pub(crate) fn new(state: WorkState, skipped: bool, cause: Option<&Cause>) -> Self {
+        let error = cause.map(|cause| cause.text.clone());
+        Self { state, skipped, error, source: cause.and_then(|cause| cause.source.clone()) }
+    }
+}
+
 impl WorkFailure {
+    pub(crate) fn new(id: WorkId, name: WorkName, state: WorkState, cause: Option<&Cause>) -> Self {
+        let End { state, error, source, .. } = End::new(state, false, cause);
+        Self { id, name, state, error, source }
+    }
+
     fn what(&self) -> String {
         let what = match self.state {
             WorkState::Success => "was not needed",
@@ -164,9 +211,31 @@ impl WorkFailure {
     }
 }
 
+impl fmt::Display for WorkFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "work {:?} {}", self.name, self.what())
+    }
+}
+
+impl StdError for WorkFailure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(SharedError::as_dyn)
+    }
+}
+
+impl PartialEq for WorkFailure {
+    /// Compares everything but the source, whose text is part of `error`.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { id, name, state, error, source: _ } = self;
+        (id, name, state, error) == (&other.id, &other.name, &other.state, &other.error)
+    }
+}
+
+impl Eq for WorkFailure {}
+
 impl<T> WorkRef<T> {
-    pub(crate) fn new(id: WorkId, name: Arc<str>, brings: Brings<T>, ends: Arc<Ends>) -> Self {
-        Self { id, name, brings, ends, awaited: None }
+    pub(crate) fn new(id: WorkId, name: Arc<str>, output: Output<T>, ends: Arc<Ends>) -> Self {
+        Self { id, name, output, ends, awaited: None }
     }
 
     /// The work.
@@ -181,11 +250,10 @@ impl<T> WorkRef<T> {
         &self.name
     }
 
-    /// What it brought; none before it has succeeded, unless it is a work that brings nothing but `()`. For works
-    /// that come after it.
+    /// Returns its value; none before it has succeeded, unless the value is always `()`. For later works.
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {
-        self.brings.value()
+        self.output.value()
     }
 
     /// Waits for the end of the work and returns its value itself, not a shared one.
@@ -208,20 +276,21 @@ impl<T> WorkRef<T> {
     /// ```
     pub async fn take(mut self) -> Result<T, TakeError> {
         drop((&mut self).await?);
-        let Self { name, brings, .. } = self;
-        brings.into_value().ok_or(TakeError::Shared { name: name.into() })
+        let Self { name, output, .. } = self;
+        output.into_value().ok_or(TakeError::Shared { name: name.into() })
     }
 
-    fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
-        let gone = || End { state: WorkState::Cancelled, skipped: false, error: None };
-        let End { state, skipped, error } = end.unwrap_or_else(gone);
+    fn result(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
+        let gone = || End::new(WorkState::Cancelled, false, None);
+        let End { state, skipped, error, source } = end.unwrap_or_else(gone);
         let went_well = state.is_success() && !skipped;
-        let value = went_well.then(|| self.brings.value()).flatten();
+        let value = went_well.then(|| self.output.value()).flatten();
         value.ok_or_else(|| WorkFailure {
             id: self.id,
             name: self.name.clone().into(),
             state,
             error,
+            source,
         })
     }
 }
@@ -230,18 +299,27 @@ impl<T> Future for WorkRef<T> {
     type Output = Result<Arc<T>, WorkFailure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { ends, awaited, .. } = &mut *self;
-        let end = ready!(awaited.get_or_insert_with(|| ends.next()).poll_unpin(cx));
+        let Self { name, ends, awaited, .. } = &mut *self;
+        let is_first = awaited.is_none();
+        let end = awaited.get_or_insert_with(|| ends.next());
+        let polled = end.poll_unpin(cx);
+        if is_first
+            && polled.is_pending()
+            && let Some(scheduler) = ends.scheduler.upgrade()
+        {
+            expect_run(&scheduler, name, end);
+        }
+        let end = ready!(polled);
         self.awaited = None;
         // A scheduler that is gone ends nothing any more.
-        Poll::Ready(self.brought(end.ok()))
+        Poll::Ready(self.result(end.ok()))
     }
 }
 
 impl<T> Clone for WorkRef<T> {
     fn clone(&self) -> Self {
-        let Self { id, name, brings, ends, .. } = self;
-        Self::new(*id, name.clone(), brings.clone(), ends.clone())
+        let Self { id, name, output, ends, .. } = self;
+        Self::new(*id, name.clone(), output.clone(), ends.clone())
     }
 }
 

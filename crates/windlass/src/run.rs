@@ -15,6 +15,7 @@ use crate::entry::Entry;
 use crate::gate::Gate;
 use crate::shared::Shared;
 use crate::state::Mode;
+use crate::summary::RunSummary;
 
 mod runner;
 
@@ -58,7 +59,7 @@ impl Run {
         Self { shared, watchers: JoinSet::new(), is_over: false }
     }
 
-    pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
+    pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) -> RunSummary {
         let (mut is_cancelled, mut news) = (false, Input::Tick);
         loop {
             if !is_cancelled && cancel.is_cancelled() {
@@ -71,13 +72,13 @@ impl Run {
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
             if is_done && (is_cancelled || is_closed || until == Until::Done) {
                 self.is_over = true;
-                return;
+                return self.shared.look().tally.take();
             }
             tokio::select! {
                 biased;
                 () = cancel.cancelled(), if !is_cancelled => {}
                 () = self.shared.news.notified() => {}
-                () = self.shared.client.bell.notified() => news = Input::LookAgain,
+                () = self.shared.client.wakeup.notified() => news = Input::LookAgain,
                 // A watcher has said what it had to say; a panic came from a destructor.
                 Some(_) = self.watchers.join_next() => {}
                 () = alarm(wake) => {}

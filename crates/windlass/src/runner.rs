@@ -1,4 +1,4 @@
-//! Runs the tasks of a source within a capacity, as a stream of what they tell.
+//! Runs the tasks of a source within a capacity, as a stream of their values and results.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub enum OnError {
     #[default]
     Stop,
     /// Go on with all that does not depend on it. What does, at any depth, never starts and never
-    /// appears in the stream: the source's `state(key)` tells it, as
+    /// appears in the stream: the source's `state(key)` returns it as
     /// [`Aborted`](windlass_core::NodeState::Aborted).
     Continue,
 }
 
-/// Something that a task tells.
+/// A value or the result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskProgress<I, O, E> {
@@ -36,11 +36,11 @@ pub struct TaskProgress<I, O, E> {
     pub key: Arc<str>,
     /// Its number within its source.
     pub task_id: WorkId,
-    /// What it tells.
+    /// The value or the result.
     pub kind: TaskProgressKind<I, O, E>,
 }
 
-/// What a task tells.
+/// What a task has sent, or how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskProgressKind<I, O, E> {
     /// A value under way.
@@ -182,11 +182,11 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
         &self.name
     }
 
-    /// Runs the tasks, and gives what they tell as it comes.
+    /// Runs the tasks. The stream yields their values and results as they come.
     ///
     /// The stream ends when the source has: it is closed and everything in it has ended. Dropping it
-    /// cancels everything in the source and gives all capacity back; what computes on the CPU pool
-    /// is asked to stop, and gives back when it has.
+    /// cancels everything in the source and releases all capacity; a closure on the CPU pool is asked to stop,
+    /// and releases its capacity when it has returned.
     #[must_use = "tasks run while the stream is polled"]
     pub fn run_tasks(self, on_error: OnError) -> impl Stream<Item = TaskProgress<I, O, E>>
     where

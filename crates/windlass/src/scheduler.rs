@@ -11,6 +11,7 @@ use crate::builder::{WorkSchedulerBuilder, WorkSchedulerConfig};
 use crate::handle::WorkHandle;
 use crate::run::{Run, Until};
 use crate::shared::Shared;
+use crate::summary::RunSummary;
 
 /// Runs works in the order of their dependencies, within limits.
 ///
@@ -126,12 +127,23 @@ impl WorkScheduler {
         self.handle.clone()
     }
 
-    /// Runs until every work has ended.
+    /// Runs until every work has ended. Returns how they ended.
+    ///
+    /// ```
+    /// # use windlass::{WorkScheduler, work_fn};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut scheduler = WorkScheduler::default();
+    /// # scheduler.submit(work_fn("fetch", |_ctx| async { Ok(()) }))?;
+    /// scheduler.run_until_done().await.into_result()?; // an error if a work did not succeed
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// Dropping the future cancels every work: nothing starts any more, and each body is dropped at its next
     /// await. [`WorkHandle::shutdown`] waits for that.
-    pub async fn run_until_done(&mut self) {
-        self.run(Until::Done, CancellationToken::new()).await;
+    pub async fn run_until_done(&mut self) -> RunSummary {
+        self.run(Until::Done, CancellationToken::new()).await
     }
 
     /// Runs until every work has ended, and cancels all of them when `cancel` is triggered.
@@ -160,24 +172,24 @@ impl WorkScheduler {
     /// });
     ///
     /// // Run with external cancellation control
-    /// scheduler.run_until_done_with_cancel(cancel_token).await;
-    /// # assert_eq!(scheduler.metrics().cancelled, 1);
+    /// let summary = scheduler.run_until_done_with_cancel(cancel_token).await;
+    /// assert_eq!(summary.cancelled, 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run_until_done_with_cancel(&mut self, cancel: CancellationToken) {
-        self.run(Until::Done, cancel).await;
+    pub async fn run_until_done_with_cancel(&mut self, cancel: CancellationToken) -> RunSummary {
+        self.run(Until::Done, cancel).await
     }
 
     /// Runs until `cancel` is triggered, also while there is nothing to do; then cancels all works and waits for
     /// their ends. For services to which other tasks submit through handles, as in the example of
     /// [`WorkHandle`].
-    pub async fn run_until_cancelled(&mut self, cancel: CancellationToken) {
-        self.run(Until::Cancelled, cancel).await;
+    pub async fn run_until_cancelled(&mut self, cancel: CancellationToken) -> RunSummary {
+        self.run(Until::Cancelled, cancel).await
     }
 
-    async fn run(&mut self, until: Until, cancel: CancellationToken) {
-        Run::new(Arc::clone(&self.handle.shared)).go(until, &cancel).await;
+    async fn run(&mut self, until: Until, cancel: CancellationToken) -> RunSummary {
+        Run::new(Arc::clone(&self.handle.shared)).go(until, &cancel).await
     }
 }
 

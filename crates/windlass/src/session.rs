@@ -14,7 +14,7 @@ use crate::body::Body;
 use crate::capacity::{Client, TreeGuard};
 use crate::context::AttemptShared;
 use crate::effects::{DeferredDrop, Effects};
-use crate::entry::Entry;
+use crate::entry::{Cause, Entry};
 use crate::handle::ReopenError;
 use crate::shared::Shared;
 use crate::spec::SubmitError;
@@ -223,8 +223,16 @@ impl<'a> Session<'a> {
             self.effects.drop_later(DeferredDrop::Body(body));
         }
         let now = self.now();
-        let attempt = self.state.known(work).stop(body, now);
+        let entry = self.state.known(work);
+        let (attempt, failed_child) = (entry.stop(body, now), entry.take_failed_child());
         self.effects.release(attempt);
+        self.effects.drop_all_later(failed_child.map(DeferredDrop::FailedChild));
+    }
+
+    /// Keeps why the latest attempt of a work did not succeed.
+    pub(crate) fn note_cause(&mut self, work: WorkId, cause: Cause) {
+        let before = self.state.known(work).extras_mut().last_error.replace(cause);
+        self.effects.drop_all_later(before.map(DeferredDrop::Cause));
     }
 
     /// Fails a work without an attempt, because its gate failed.
@@ -232,7 +240,7 @@ impl<'a> Session<'a> {
         // What time alone has changed counts before the question, not after it.
         self.apply(Input::Tick)?;
         if self.state.engine.awaits_gate(work) {
-            self.state.known(work).extras_mut().last_error = Some(error);
+            self.state.known(work).extras_mut().note_error(error);
         }
         self.apply(Input::Reject(work))
     }
@@ -259,7 +267,7 @@ impl<'a> Session<'a> {
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
         self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
-        self.state.drop_forgotten(&families, self.effects);
+        self.state.drop_family(&families, self.effects);
         for work in opened {
             if self.state.engine.awaits_gate(work) {
                 self.apply(Input::Open(work))?;

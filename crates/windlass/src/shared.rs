@@ -1,9 +1,9 @@
-//! What a scheduler, its handles and its works share: the state behind its lock, and who is woken when the
-//! lock is free again.
+//! What a scheduler, its handles and its works share: the state behind its lock, and the wake-ups that follow
+//! when the lock is released.
 //!
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::effects::{DeferredDrop, Effects};
 use crate::entry::Entry;
 use crate::reference::{EndTeller, WorkRef};
 use crate::session::Session;
-use crate::spec::{Rare, SubmitError, WorkSpec};
+use crate::spec::{self, SubmitError, WorkSpec};
 use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -27,8 +27,10 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     /// Notified when the run should look.
     pub(crate) news: Notify,
-    /// Changes when a run begins and when it is over.
+    /// Grows when a run begins and when it is over, so it is odd during a run.
     run: AtomicU64,
+    /// Whether a thread checks for a caller that waits without a run, or has reported one.
+    idle_check: AtomicBool,
     /// Notified when a work has ended, while there are listeners.
     ended: Notify,
     listeners: AtomicUsize,
@@ -42,13 +44,14 @@ impl Shared {
             client,
             news: Notify::new(),
             run: AtomicU64::new(0),
+            idle_check: AtomicBool::new(false),
             ended: Notify::new(),
             listeners: AtomicUsize::new(0),
             cancel_grace,
         }
     }
 
-    /// Locks the state to look at it. Only a [session](Self::session) has others hear of a change.
+    /// Locks the state to look at it. Only a [session](Self::session) reports a change.
     pub(crate) fn look(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +91,7 @@ impl Shared {
     #[inline]
     fn carry_out(&self, effects: Effects) {
         if !effects.clients.is_empty() {
-            self.client.capacity.ring(&effects.clients);
+            self.client.capacity.notify(&effects.clients);
         }
         let has_ended = effects.has_ended;
         let drops = effects.into_more().map(|more| more.tell());
@@ -126,7 +129,22 @@ impl Shared {
         self.run.load(Ordering::Acquire) == run
     }
 
-    /// Adds a work, as a child if it has a parent. `end` is told of its end.
+    /// Returns whether a run is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        self.run.load(Ordering::Acquire) % 2 == 1
+    }
+
+    /// Returns whether the caller is to check for a waiter without a run. Relaxed: nothing else depends on it.
+    pub(crate) fn begin_idle_check(&self) -> bool {
+        !self.idle_check.swap(true, Ordering::Relaxed)
+    }
+
+    /// Such a waiter can be checked for again.
+    pub(crate) fn end_idle_check(&self) {
+        self.idle_check.store(false, Ordering::Relaxed);
+    }
+
+    /// Adds a work, as a child if it has a parent. `end` sends its end to the waiters.
     pub(crate) fn submit<T>(
         &self,
         mut spec: WorkSpec<T>,
@@ -135,11 +153,11 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.work().gate();
         spec.add_gate(gate);
-        let WorkSpec { body, name, after, retries, priority, needs, rare, .. } = spec;
-        let extras = self.extras(parent, rare.as_deref());
+        let WorkSpec { body, name, after, retries, priority, needs, extras: settings, .. } = spec;
+        let extras = self.extras(parent, settings.as_deref());
         let mut entry = Entry::new(name, body);
-        if let Some(rare) = rare {
-            entry.keep(*rare);
+        if let Some(settings) = settings {
+            entry.keep(*settings);
         }
         if end.is_some() {
             entry.extras_mut().end = end;
@@ -159,29 +177,29 @@ impl Shared {
     }
 
     /// Returns what the engine has to know of few works.
-    fn extras(&self, parent: Option<Grant>, rare: Option<&Rare>) -> Option<Extras> {
-        if parent.is_none() && rare.is_none() {
+    fn extras(&self, parent: Option<Grant>, spec: Option<&spec::Extras>) -> Option<Extras> {
+        if parent.is_none() && spec.is_none() {
             return None;
         }
         Some(Extras {
             parent: parent.map(|attempt| attempt.work),
-            gated: rare.is_some_and(|rare| rare.gate.is_some()),
-            timeout: rare.and_then(|rare| rare.timeout),
-            deadline: rare.and_then(|rare| rare.deadline).map(|at| self.timestamp(at)),
-            retry: rare.and_then(|rare| rare.policy),
+            gated: spec.is_some_and(|spec| spec.gate.is_some()),
+            timeout: spec.and_then(|spec| spec.timeout),
+            deadline: spec.and_then(|spec| spec.deadline).map(|at| self.timestamp(at)),
+            retry: spec.and_then(|spec| spec.policy),
         })
     }
 
     /// Adds a work whose end and value can be awaited.
     pub(crate) fn spawn<T>(
-        &self,
+        self: &Arc<Self>,
         mut spec: WorkSpec<T>,
         parent: Option<Grant>,
     ) -> Result<WorkRef<T>, SubmitError> {
-        let (tell, ends) = EndTeller::new();
-        let (name, brings) = (spec.name.share(), (spec.brings)(spec.body.work()));
+        let (tell, ends) = EndTeller::new(Arc::downgrade(self));
+        let (name, output) = (spec.name.share(), (spec.output)(spec.body.work()));
         let id = self.submit(spec, parent, Some(tell))?;
-        Ok(WorkRef::new(id, name, brings, ends))
+        Ok(WorkRef::new(id, name, output, ends))
     }
 
     /// Returns the name of a work.

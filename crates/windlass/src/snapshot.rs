@@ -41,9 +41,9 @@ pub struct WorkSnapshot {
     pub id: WorkId,
     /// Its name.
     pub name: WorkName,
-    /// Where it stands.
+    /// Its state.
     pub state: WorkState,
-    /// Where it stands, in full.
+    /// Its phase, which says more than its state.
     pub phase: Phase,
     /// Whether it succeeded without running, because it was not needed.
     pub skipped: bool,
@@ -103,7 +103,7 @@ impl WorkSnapshot {
         })
     }
 
-    /// Where the work stands, in words: "waiting for verify, apply", "Retrying in 3 s (attempt 2 of
+    /// Returns the status of the work in words: "waiting for verify, apply", "Retrying in 3 s (attempt 2 of
     /// 6)", "3/8 children completed".
     #[must_use]
     pub fn status(&self) -> String {
@@ -130,9 +130,13 @@ impl WorkSnapshot {
         }
     }
 
+    /// Returns how long it was until the next attempt when the snapshot was taken.
+    pub(crate) fn retry_in(&self) -> Option<Duration> {
+        Some(self.retry_at?.saturating_duration_since(self.taken_at))
+    }
+
     fn retrying(&self) -> String {
-        let left = self.retry_at.map(|at| at.saturating_duration_since(self.taken_at));
-        let left = in_words(left.unwrap_or(Duration::MAX));
+        let left = in_words(self.retry_in().unwrap_or(Duration::MAX));
         format!("Retrying in {left}{}", self.attempt(self.attempts + 1))
     }
 

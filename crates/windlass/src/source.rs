@@ -6,9 +6,9 @@
 //! runner starts never disagree.
 
 mod dependency;
-mod ear;
 mod error;
 mod keyed;
+mod listener;
 mod priority;
 mod priority_dependency;
 mod queue;
@@ -16,8 +16,8 @@ mod report;
 mod state;
 
 pub use dependency::DependencySource;
-pub(crate) use ear::Ear;
 pub use error::{EnqueueError, ReportError, SourceClosed, SourceError};
+pub(crate) use listener::Listener;
 pub use priority::PrioritySource;
 pub use priority_dependency::{PriorityDependencyOptions, PriorityDependencySource};
 pub(crate) use queue::{Pulled, Queue};

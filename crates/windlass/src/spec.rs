@@ -1,9 +1,8 @@
 //! A work with everything that can be said about it before it runs.
 
-use std::any::Any;
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -13,10 +12,10 @@ use windlass_core::{CostError, Dependency, ResourceCost, RetryPolicy};
 use crate::body::{Body, WorkBody};
 use crate::gate::Gate;
 use crate::name::Name;
+use crate::output::{Output, OutputOf};
 use crate::work::Work;
 
-/// What to submit: a work, whom it follows, what it needs. `T` is what it brings, if it brings
-/// something.
+/// A work to submit, with its dependencies, its needs and its other settings. `T` is the type of its output.
 ///
 /// ```
 /// use windlass::{Amount, ResourceCost, WorkScheduler, work_fn};
@@ -39,156 +38,22 @@ pub struct WorkSpec<T = ()> {
     pub(crate) priority: i64,
     /// More than a slot.
     pub(crate) needs: Option<ResourceCost>,
-    pub(crate) rare: Option<Box<Rare>>,
-    /// What its body brings, for somebody who will ask.
-    pub(crate) brings: Promise<T>,
+    pub(crate) extras: Option<Box<Extras>>,
+    /// Returns the output of the body, for a [`WorkRef`](crate::WorkRef).
+    pub(crate) output: OutputOf<T>,
 }
 
-/// What few works say, so that the others are quickly passed on.
+/// Settings that few works have, kept out of line.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct Extras {
     pub(crate) policy: Option<RetryPolicy>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) gate: Option<Gate>,
 }
 
-/// Has a body promise what it will bring.
-pub(crate) type Promise<T> = fn(&mut dyn Work) -> Brings<T>;
-
-/// What a work brings when it has succeeded.
-pub(crate) enum Brings<T> {
-    /// Always the same, which is made when it is asked for.
-    Nothing(fn() -> Arc<T>),
-    /// What it leaves here.
-    Value(Arc<Value<T>>),
-}
-
-/// Where a work leaves what it brings.
-pub(crate) struct Value<T>(Mutex<Option<Arc<T>>>);
-
-impl<T> Value<T> {
-    fn empty() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(None)))
-    }
-
-    fn put(&self, value: T) {
-        self.set(Some(Arc::new(value)));
-    }
-
-    /// What was there before is dropped while nothing is locked.
-    fn set(&self, value: Option<Arc<T>>) {
-        let before = {
-            let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *place, value)
-        };
-        drop(before);
-    }
-}
-
-impl<T> Brings<T> {
-    /// What has been brought so far.
-    pub(crate) fn value(&self) -> Option<Arc<T>> {
-        match self {
-            Self::Nothing(make) => Some(make()),
-            Self::Value(value) => value.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
-    }
-}
-
-impl<T> Brings<T> {
-    /// Returns the value itself if nothing else refers to it.
-    pub(crate) fn into_value(self) -> Option<T> {
-        match self {
-            Self::Nothing(make) => Arc::into_inner(make()),
-            Self::Value(value) => {
-                let value = Arc::into_inner(value)?.0.into_inner();
-                Arc::into_inner(value.unwrap_or_else(PoisonError::into_inner)?)
-            }
-        }
-    }
-}
-
-impl<T> Clone for Brings<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Nothing(make) => Self::Nothing(*make),
-            Self::Value(value) => Self::Value(Arc::clone(value)),
-        }
-    }
-}
-
-/// The value of a body. It is published only when its work has succeeded: an attempt that returns may still
-/// be cancelled, or have a child that fails.
-pub(crate) struct Brought<T> {
-    draft: Option<T>,
-    /// Where the value is published; gone with the last [`WorkRef`](crate::WorkRef) of the work.
-    value: Weak<Value<T>>,
-}
-
-impl<T> Brought<T> {
-    pub(crate) fn nothing_yet() -> Self {
-        Self { draft: None, value: Weak::new() }
-    }
-
-    /// Returns the slot in which the value will be published.
-    pub(crate) fn promise(&mut self) -> Brings<T> {
-        let value = self.value.upgrade().unwrap_or_else(Value::empty);
-        self.value = Arc::downgrade(&value);
-        Brings::Value(value)
-    }
-
-    pub(crate) fn keep(&mut self, value: T) {
-        self.draft = Some(value);
-    }
-
-    /// Publishes the value, or drops it if no reference to it is left.
-    pub(crate) fn publish(&mut self) {
-        if let (Some(draft), Some(value)) = (self.draft.take(), self.value.upgrade()) {
-            value.put(draft);
-        }
-    }
-
-    pub(crate) fn withdraw(&mut self) {
-        self.draft = None;
-        if let Some(value) = self.value.upgrade() {
-            value.set(None);
-        }
-    }
-}
-
-/// The promise of bodies of this type, which the spec was made with.
-pub(crate) fn promise_of<W: Work, T>(
-    body: &mut dyn Work,
-    brought: impl FnOnce(&mut W) -> &mut Brought<T>,
-) -> Brings<T> {
-    let body: &mut dyn Any = body;
-    brought(body.downcast_mut().expect("a spec keeps the body it was made with")).promise()
-}
-
-/// The hooks of a body that brings something: `publish_on_success!(this => this.brought)`.
-macro_rules! publish_on_success {
-    ($this:ident => $brought:expr) => {
-        fn on_success(&mut self) {
-            let $this = self;
-            $brought.publish();
-        }
-
-        fn on_failure_raise(&mut self) {
-            let $this = self;
-            $brought.withdraw();
-        }
-
-        fn on_abort(&mut self) {
-            let $this = self;
-            $brought.withdraw();
-        }
-    };
-}
-pub(crate) use publish_on_success;
-
 impl WorkSpec {
-    /// A work that follows nobody, needs one slot, and is tried once.
+    /// Creates a spec without dependencies and retries, which needs one slot.
     pub fn new(work: impl Work + 'static) -> Self {
         Self::boxed(Box::new(work))
     }
@@ -196,12 +61,12 @@ impl WorkSpec {
     pub(crate) fn boxed(work: Box<dyn Work>) -> Self {
         let name = work.name().into();
         let body = Box::new(WorkBody::new(work));
-        Self::bringing(body, name, |_| Brings::Nothing(|| Arc::new(())))
+        Self::with_output(body, name, |_| Output::Fixed(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Box<dyn Body>, name: Name, brings: Promise<T>) -> Self {
+    pub(crate) fn with_output(body: Box<dyn Body>, name: Name, output: OutputOf<T>) -> Self {
         Self {
             body,
             name,
@@ -209,12 +74,12 @@ impl<T> WorkSpec<T> {
             retries: 0,
             priority: 0,
             needs: None,
-            rare: None,
-            brings,
+            extras: None,
+            output,
         }
     }
 
-    /// What people call it.
+    /// Returns the name of the work.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_str()
@@ -246,7 +111,7 @@ impl<T> WorkSpec<T> {
     pub fn after<D: Into<Dependency>>(mut self, works: impl IntoIterator<Item = D>) -> Self {
         let works = works.into_iter().map(Into::into);
         if self.after.is_empty() {
-            // Most specs are told once, and how many they are is known then.
+            // Most specs get their dependencies in one call, whose number is known then.
             self.after = works.collect();
         } else {
             self.after.extend(works);
@@ -281,7 +146,7 @@ impl<T> WorkSpec<T> {
     /// ```
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retries = policy.retries();
-        self.rare_mut().policy = Some(policy);
+        self.extras_mut().policy = Some(policy);
         self
     }
 
@@ -316,7 +181,7 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.rare_mut().timeout = Some(timeout);
+        self.extras_mut().timeout = Some(timeout);
         self
     }
 
@@ -339,7 +204,7 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn deadline(mut self, deadline: Instant) -> Self {
-        self.rare_mut().deadline = Some(deadline);
+        self.extras_mut().deadline = Some(deadline);
         self
     }
 
@@ -356,15 +221,15 @@ impl<T> WorkSpec<T> {
     /// Adds the gate that the work itself has.
     pub(crate) fn add_gate(&mut self, gate: Option<Gate>) {
         let Some(other) = gate else { return };
-        let own = &mut self.rare_mut().gate;
+        let own = &mut self.extras_mut().gate;
         *own = Some(match own.take() {
             Some(own) => own.and(other),
             None => other,
         });
     }
 
-    fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 }
 
@@ -375,10 +240,10 @@ impl<T> fmt::Debug for WorkSpec<T> {
         shown.field("retries", &self.retries).field("priority", &self.priority);
         let needs = self.needs.clone().unwrap_or_default();
         shown.field("needs", &format_args!("{needs}"));
-        let rare = self.rare.as_deref();
-        shown.field("timeout", &rare.and_then(|rare| rare.timeout));
-        shown.field("deadline", &rare.and_then(|rare| rare.deadline));
-        shown.field("gate", &rare.and_then(|rare| rare.gate.as_ref())).finish_non_exhaustive()
+        let extras = self.extras.as_deref();
+        shown.field("timeout", &extras.and_then(|extras| extras.timeout));
+        shown.field("deadline", &extras.and_then(|extras| extras.deadline));
+        shown.field("gate", &extras.and_then(|extras| extras.gate.as_ref())).finish_non_exhaustive()
     }
 }
 

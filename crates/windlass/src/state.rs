@@ -12,6 +12,7 @@ use crate::entry::{Entry, Extras};
 use crate::event::Watchers;
 use crate::reference::{End, EndTeller};
 use crate::report::Report;
+use crate::summary::Tally;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
@@ -22,6 +23,8 @@ pub(crate) struct State {
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
     pub(crate) runners: Runners,
+    /// How works have ended since the last run returned.
+    pub(crate) tally: Tally,
     /// Works at a gate that no task watches yet.
     pub(crate) gates: Vec<WorkId>,
     /// How many ended works to keep.
@@ -34,6 +37,8 @@ pub(crate) struct State {
     pub(crate) dropping: usize,
     /// What the engine has done and the entries have yet to follow. Empty between calls; kept for its memory.
     transitions: Vec<Transition>,
+    #[cfg(feature = "metrics")]
+    meter: crate::meter::Meter,
 }
 
 /// Whether works are accepted.
@@ -122,12 +127,15 @@ impl State {
             watchers,
             mode: Mode::Open,
             runners: Runners::default(),
+            tally: Tally::default(),
             gates: Vec::new(),
             keep_ended,
             ended: VecDeque::new(),
             orphaned: Vec::new(),
             dropping: 0,
             transitions: Vec::new(),
+            #[cfg(feature = "metrics")]
+            meter: crate::meter::Meter::default(),
         }
     }
 
@@ -178,6 +186,8 @@ impl State {
 
     #[inline]
     fn follow_one(&mut self, transition: &Transition, effects: &mut Effects) {
+        #[cfg(feature = "metrics")]
+        self.meter.follow(transition, effects);
         let (entries, index) = (&mut self.entries, transition.work.index());
         self.watchers.note(transition, || Some(&mut entries.get_mut(index)?.name));
         // Children whose parent is tried again may be forgotten already.
@@ -202,7 +212,7 @@ impl State {
         effects.report(self.entry(transition.work).and_then(|entry| Report::of(transition, entry)));
     }
 
-    /// A work has ended: those who wait for it are told, and its parent.
+    /// Records the end of a work for its waiters and its parent.
     #[inline]
     fn close(&mut self, transition: &Transition, effects: &mut Effects) {
         let work = transition.work;
@@ -211,7 +221,10 @@ impl State {
             self.note_cause(transition);
         }
         let closed = self.mode == Mode::Closed;
-        let Some(entry) = self.entry_mut(work) else { return };
+        let Some(entry) = self.entries.get_mut(work.index()) else { return };
+        if self.tally.count(work, transition.to) {
+            self.tally.describe(entry.as_failure(work));
+        }
         effects.report(Report::of(transition, entry));
         if let Some(extras) = entry.known_extras() {
             close_extras(extras, transition.to, effects);
@@ -242,8 +255,8 @@ impl State {
             (None, _) if transition.to == Phase::Blocked => self.blocker(transition.work),
             _ => None,
         };
-        if cause.is_some() {
-            self.known(transition.work).extras_mut().last_error = cause;
+        if let Some(cause) = cause {
+            self.known(transition.work).extras_mut().note_error(cause);
         }
     }
 
@@ -315,15 +328,25 @@ impl State {
             self.ended.retain(|work| !works.contains(work));
         }
         for work in works {
+            self.tally.withdraw(*work);
             if let Some(Extras { end: Some(end), .. }) = self.known(*work).known_extras() {
                 end.expect_another_end();
             }
         }
     }
 
+    /// Removes the entries of a family whose parent will run again, and their ends from the summary.
+    pub(crate) fn drop_family(&mut self, works: &[WorkId], effects: &mut Effects) {
+        for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
+            self.tally.withdraw(*work);
+        }
+        self.drop_forgotten(works, effects);
+    }
+
     /// Removes the entries of those of `works` that the engine has forgotten.
     pub(crate) fn drop_forgotten(&mut self, works: &[WorkId], effects: &mut Effects) {
         for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
+            self.tally.forget(*work);
             if let Some(entry) = self.entries.take(work.index()) {
                 effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
             }
@@ -340,7 +363,7 @@ fn close_extras(extras: &mut Extras, end: Phase, effects: &mut Effects) {
     }
     if let Some(waiter) = extras.end.as_mut().and_then(EndTeller::take) {
         let (state, skipped) = (end.state(), end == Phase::Skipped);
-        let end = End { state, skipped, error: extras.last_error.clone() };
+        let end = End::new(state, skipped, extras.last_error.as_ref());
         effects.send_end(waiter, end);
     }
 }

@@ -1,4 +1,4 @@
-//! A task for a runner: what to run, what it takes, and what to tell afterwards.
+//! A task for a runner: its body, its cost, and its hooks.
 
 use std::fmt;
 use std::future::Future;
@@ -122,8 +122,7 @@ pub enum TaskError<E> {
     /// Its stream ended without a final value.
     #[error("the task's stream ended without a final value")]
     NoFinal,
-    /// What it takes can never be had from the runner's capacity. Boxed, because it is large and rare,
-    /// and everything that a task tells has room for it.
+    /// Its cost can never be met by the runner's capacity. Boxed, because it is large and rare.
     #[error(transparent)]
     Impossible(Box<ImpossibleCost>),
 }
@@ -276,9 +275,9 @@ impl<I> TaskSender<I> {
     }
 
     /// Sends a value. Waits while the one before it has not been taken, so that a slow reader slows
-    /// the task. Once the task has ended or is stopped, nobody takes values any more; they go.
+    /// the task. Once the task has ended or is stopped, values are dropped.
     pub async fn send(&self, value: I) {
-        // Nobody reads any more only when nobody wants it.
+        // The receiver is gone only once the task has ended or is stopped.
         drop(self.values.send(value).await);
     }
 }

@@ -29,17 +29,17 @@ use crate::gate::Gate;
 /// assert_eq!(Flaky.name(), "Flaky");
 /// ```
 ///
-/// A work is one value through all its attempts, so it can remember: how far it came, whom it asked.
+/// A work is one value through all its attempts, so it can keep state between them.
 /// Works run as Tokio tasks, on any thread; what they share needs an `Arc` and a lock, or a channel.
 /// For a closure there is [`work_fn`](crate::work_fn); for what computes rather than waits,
 /// [`work_cpu`](crate::work_cpu).
 ///
-/// The hooks are called beside `run`, one after the other, with what `self` remembers: `on_reset`
-/// before every attempt, and after it the one that fits what becomes of the work. Those who depend
-/// on it hear of its end after its hook has returned. A panic in a hook is the work's panic.
+/// The scheduler calls the hooks one at a time: `on_reset` before every attempt, and after it the hook for the
+/// outcome. Dependent works and waiters learn of the end after the hook has returned. A panic in a hook counts as
+/// a panic of the work.
 #[async_trait]
 pub trait Work: Any + Send {
-    /// What people call it; the type's name unless said otherwise.
+    /// Returns the name of the work; by default, that of its type.
     fn name(&self) -> &str {
         last_segment(std::any::type_name::<Self>())
     }
@@ -47,8 +47,8 @@ pub trait Work: Any + Send {
     /// Makes one attempt. What `self` remembers is there again at the next one.
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome;
 
-    /// What has to happen before the first attempt, besides the works it follows. Asked once, when
-    /// the work is taken in.
+    /// Returns what has to happen before the first attempt, besides the ends of its dependencies. Called once,
+    /// when the work is submitted.
     fn gate(&mut self) -> Option<Gate> {
         None
     }
@@ -69,15 +69,14 @@ pub trait Work: Any + Send {
     fn on_abort(&mut self) {}
 }
 
-/// What stands behind the last colon of a type's path, without its parameters. Asked for each work,
-/// so mostly not more is looked at than that.
+/// Returns the last segment of a type's path, without its parameters.
 fn last_segment(path: &str) -> &str {
     let base = if path.ends_with('>') { path.split('<').next().unwrap_or(path) } else { path };
     let colon = base.bytes().rposition(|byte| byte == b':');
     &base[colon.map_or(0, |colon| colon + 1)..]
 }
 
-/// The hooks of a work that stands around another one: `pass_hooks_on!(this => this.inner)`.
+/// The hooks of a work that wraps another one: `pass_hooks_on!(this => this.inner)`.
 macro_rules! pass_hooks_on {
     ($($hook:ident)* @ $this:ident => $inner:expr) => {
         $(fn $hook(&mut self) {
@@ -151,16 +150,16 @@ impl<W: Work + ?Sized> Work for Box<W> {
 /// A [`RetryPolicy`](crate::RetryPolicy) does the same without arithmetic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkOutcome {
-    /// Well: what depends on it may run.
+    /// The attempt succeeded: works that depend on it may run.
     Success,
-    /// Not yet: try again after `delay`, or as the work's policy or the scheduler says if it is
-    /// zero. Without retries left this is a failure.
+    /// The attempt is to be repeated after `delay`, or as the work's policy or the scheduler says if that is zero.
+    /// Without retries left this is a failure.
     Retry {
         /// How long to wait first.
         delay: Duration,
     },
-    /// Badly, whatever retries are left: what depends on it is blocked.
+    /// The work failed, whatever retries are left: works that depend on it are blocked.
     Failed(String),
-    /// It stopped because it was asked to.
+    /// The attempt stopped because it was asked to.
     Cancelled,
 }

@@ -5,7 +5,7 @@
 //! | works from closures | [`work_fn`], [`work_async`], [`work_once`], [`work_after`], [`work_cpu`], [`work_cpu_after`] |
 //! | works as types, with hooks | [`Work`], [`WorkSequence`], [`WorkWithCallback`], [`BatchWork`], [`ConditionalWork`] |
 //! | settings of a work | [`WorkSpec`], [`Dependency`], [`RetryPolicy`], [`Gate`] |
-//! | running | [`WorkScheduler`], [`WorkSchedulerBuilder`], [`WorkHandle`] |
+//! | running | [`WorkScheduler`], [`WorkSchedulerBuilder`], [`WorkHandle`], [`RunSummary`] |
 //! | results | [`WorkRef`], [`WorkFailure`] |
 //! | inside a body | [`WorkContext`], [`WorkError`], [`Fatal`] |
 //! | observing | [`WorkSnapshot`], [`Explanation`], [`Subscription`], [`WorkSchedulerMetrics`] |
@@ -33,5 +33,6 @@ pub use crate::scheduler::WorkScheduler;
 pub use crate::sequence::WorkSequence;
 pub use crate::snapshot::WorkSnapshot;
 pub use crate::spec::{SubmitError, WorkSpec};
+pub use crate::summary::{RunFailed, RunSummary};
 pub use crate::work::{Work, WorkOutcome};
 pub use crate::work_name::WorkName;

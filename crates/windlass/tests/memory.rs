@@ -69,7 +69,7 @@ fn memory_does_not_grow_with_what_is_forgotten() {
         let mut warm = 0;
         for round in 0..20 {
             fill(scheduler.as_ref(), &mut random);
-            scheduler.run_until_done().await;
+            _ = scheduler.run_until_done().await;
             assert!(scheduler.metrics().total <= 50);
             if round == 5 {
                 warm = resident_kib();

@@ -78,5 +78,5 @@ fn submit_all(
 }
 
 fn run(machine: &Machine, mut scheduler: WorkScheduler) {
-    machine.on_a_worker(async move { scheduler.run_until_done().await });
+    machine.on_a_worker(async move { _ = scheduler.run_until_done().await });
 }

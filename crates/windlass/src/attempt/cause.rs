@@ -1,20 +1,13 @@
-//! Why an attempt did not succeed, for the people who ask.
+//! Why an attempt did not succeed, in words.
 
 use std::sync::Arc;
 
 use windlass_core::{Ending, Phase, StopReason};
 
 use crate::context::WorkContext;
-use crate::entry::{FailedChild, Origin};
+use crate::entry::{Cause, FailedChild};
 use crate::state::State;
 use crate::work::WorkOutcome;
-
-/// Why an attempt did not succeed.
-pub(super) struct Cause {
-    pub(super) text: String,
-    /// The failure of a descendant that has caused it.
-    pub(super) origin: Option<Arc<Origin>>,
-}
 
 /// Returns why the attempt did not succeed; none if it did, or was cancelled.
 pub(super) fn of(
@@ -31,22 +24,27 @@ pub(super) fn of(
         _ => None,
     };
     let extras = state.entry(ctx.id).and_then(|entry| entry.extras());
-    let mut origin = None;
+    let (mut origin, mut source) = (None, None);
     let (text, is_final) = match (why, outcome) {
         (Some(StopReason::Deadline), _) => ("its deadline passed".to_owned(), true),
         (Some(_), _) => {
             let timeout = extras.and_then(|extras| extras.timeout).unwrap_or_default();
             (format!("timed out after {timeout:?}"), false)
         }
-        (None, WorkOutcome::Failed(error)) => (error.clone(), true),
+        (None, WorkOutcome::Failed(error)) => {
+            source = ctx.inner.error(error);
+            (error.clone(), true)
+        }
         (None, WorkOutcome::Retry { .. }) => {
             let reason = ctx.inner.take_retry_reason();
+            source = reason.as_ref().and_then(|reason| ctx.inner.error(reason));
             (reason.unwrap_or_else(|| "it asked to be tried again".to_owned()), false)
         }
         // It asked for nothing itself, so its retries are mentioned only if it had some.
         (None, _) => {
             let failed = extras.and_then(|extras| extras.failed_child.as_ref());
             origin = failed.map(|failed| Arc::clone(&failed.origin));
+            source = failed.and_then(|failed| failed.origin.source.clone());
             let failed = failed.map(FailedChild::text);
             let failed = failed.unwrap_or_else(|| "a child of it did not succeed".to_owned());
             (failed, state.engine.retries(ctx.id).unwrap_or(0) == 0)
@@ -58,5 +56,5 @@ pub(super) fn of(
         }
         _ => text,
     };
-    Some(Cause { text, origin })
+    Some(Cause { text, source, origin })
 }

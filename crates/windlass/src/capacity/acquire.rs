@@ -1,11 +1,11 @@
-//! Waiting for room: a place in the tree's line, kept until the permit is there or nobody waits.
+//! Waiting for capacity: a place in the tree's queue, kept until the permit is granted or the future is dropped.
 //!
-//! One who was refused becomes a client of the tree. What refused it is set aside for it, so nobody
-//! behind it can take that away between the moment its bell rings and the moment it looks. Dropped
-//! at any point, it leaves the line, and what was set aside for it is the next one's.
+//! A caller that is refused becomes a client of the tree. What it lacks is reserved for it, so no caller behind
+//! it can take that between the wake-up and the next attempt to take. Dropped at any point, it leaves the queue,
+//! and its reservation passes to the next waiter.
 //!
-//! No wake-up is lost: it watches under the same lock under which it was refused, and a bell that
-//! rings while nobody listens is heard by the next one who does.
+//! No wake-up is lost: the waiter registers under the same lock under which it was refused, and a notification
+//! that comes before it waits is kept until it does.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::{ImpossibleCost, Level, Permit, ResourceCapacity};
 use crate::sync::interleave;
 
 impl ResourceCapacity {
-    /// Takes all of `cost` at this level and all above it, as soon as it can be had. Those who wait
-    /// are served in order; one that waits for something else may be passed.
+    /// Takes all of `cost` at this level and all above it, as soon as that is possible. Waiters are served in
+    /// order; one that waits for another resource may be overtaken.
     ///
-    /// A cost that can never be had is an error at once. If limits are lowered below it later, it
-    /// waits until they are raised again. Dropping the future leaves the line.
+    /// A cost that can never be met is an error at once. If limits are lowered below it later, the caller waits
+    /// until they are raised again. Dropping the future leaves the queue.
     ///
     /// ```
     /// use windlass::{ResourceCapacity, ResourceCost};
@@ -45,7 +45,7 @@ impl ResourceCapacity {
             Entered::Waits(waiter) => waiter,
         };
         loop {
-            waiter.be_rung().await;
+            waiter.notified().await;
             if let Some(permit) = waiter.ask() {
                 return Ok(permit);
             }
@@ -58,17 +58,17 @@ enum Entered {
     Waits(Waiter),
 }
 
-/// One who stands in line.
+/// A caller in the queue.
 struct Waiter {
     level: Arc<Level>,
     client: ClientId,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
     demand: Demand,
-    /// When time alone may bring what it waits for.
+    /// When the passing of time alone may free what it waits for.
     due: Option<Instant>,
 }
 
-/// A waiter stands for one thing only.
+/// A waiter has one reservation only.
 const OWNER: u64 = 0;
 
 impl Waiter {
@@ -80,46 +80,46 @@ impl Waiter {
         let Err(refusal) = tree.try_take(holder, &demand, Place::First, now) else {
             return Ok(Entered::Served(Permit::new(Arc::clone(level), demand)));
         };
-        let bell = Arc::new(Notify::new());
+        let wakeup = Arc::new(Notify::new());
         let client = tree.add_client(level.id);
-        level.shared.hang(client, &bell);
-        let mut waiter = Self { level: Arc::clone(level), client, bell, demand, due: None };
-        waiter.stand(&mut tree, &refusal);
+        level.shared.register(client, &wakeup);
+        let mut waiter = Self { level: Arc::clone(level), client, wakeup, demand, due: None };
+        waiter.enqueue(&mut tree, &refusal);
         Ok(Entered::Waits(waiter))
     }
 
-    async fn be_rung(&self) {
+    async fn notified(&self) {
         interleave();
         match self.due {
-            None => self.bell.notified().await,
+            None => self.wakeup.notified().await,
             Some(due) => tokio::select! {
-                () = self.bell.notified() => {}
+                () = self.wakeup.notified() => {}
                 () = sleep_until(due) => {}
             },
         }
     }
 
-    /// What it waits for, if that can be had now; it stands in line no more then.
+    /// Takes what it waits for and leaves the queue, if that is possible now.
     fn ask(&mut self) -> Option<Permit> {
         let level = Arc::clone(&self.level);
         let mut tree = level.shared.lock();
         let now = level.now(&tree);
         if let Err(refusal) = tree.try_take(self.client, &self.demand, Place::First, now) {
-            self.stand(&mut tree, &refusal);
+            self.enqueue(&mut tree, &refusal);
             return None;
         }
         let holder = level.permits(&mut tree);
         tree.hand_over(self.client, holder, &self.demand);
         let wakes = tree.serve(self.client);
         drop(tree);
-        level.shared.ring(&wakes);
+        level.shared.notify(&wakes);
         Some(Permit::new(level, self.demand.clone()))
     }
 
-    /// Has what refused it set aside, and will be rung when it may be there.
-    fn stand(&mut self, tree: &mut CapacityTree, refusal: &Refusal) {
+    /// Reserves what it lacks, and registers for a notification when that may be free.
+    fn enqueue(&mut self, tree: &mut CapacityTree, refusal: &Refusal) {
         let wakes = tree.reserve(self.client, OWNER, refusal);
-        debug_assert!(wakes.is_empty(), "who asks for the same again binds nobody less");
+        debug_assert!(wakes.is_empty(), "a repeated reservation frees nothing for other clients");
         for short in &refusal.shortages {
             tree.watch_in_line(self.client, short.level, short.resource);
         }
@@ -127,7 +127,7 @@ impl Waiter {
     }
 }
 
-/// When time alone has brought all that was short; none if it is not time that does.
+/// Returns when the passing of time has freed everything that was short; none if something else has to happen.
 fn due(shortages: &[Shortage]) -> Option<Timestamp> {
     let times = shortages.iter().map(|short| match short.why {
         Short::Rate { at } | Short::Quota { at } => Some(at).filter(|at| *at < Timestamp::MAX),
@@ -138,8 +138,8 @@ fn due(shortages: &[Shortage]) -> Option<Timestamp> {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.level.shared.unhang(self.client);
+        self.level.shared.unregister(self.client);
         let wakes = self.level.shared.lock().remove_client(self.client);
-        self.level.shared.ring(&wakes);
+        self.level.shared.notify(&wakes);
     }
 }

@@ -72,6 +72,6 @@ impl ResourceCapacity {
 
     fn ring_after(&self, tree: TreeGuard<'_>, wakes: &[ClientId]) {
         drop(tree);
-        self.ring(wakes);
+        self.notify(wakes);
     }
 }

@@ -1,4 +1,4 @@
-//! Someone who takes from a capacity for as long as it lives: a scheduler, a runner, a waiter.
+//! A client of a capacity: a scheduler, a runner or a waiter.
 
 use std::sync::Arc;
 
@@ -15,36 +15,36 @@ pub(crate) struct Client {
     pub(crate) id: ClientId,
     pub(crate) level: LevelId,
     /// Rung when there may be more of what the client watches.
-    pub(crate) bell: Arc<Notify>,
+    pub(crate) wakeup: Arc<Notify>,
 }
 
 impl Client {
     pub(super) fn join(capacity: ResourceCapacity, limits: &ResourceCost) -> Self {
-        let bell = Arc::new(Notify::new());
+        let wakeup = Arc::new(Notify::new());
         let mut tree = capacity.lock();
         let level = tree.add_level(capacity.level.id, limits);
         let id = tree.add_client(level);
         tree.remove_level(level);
         drop(tree);
-        capacity.level.shared.hang(id, &bell);
-        Self { capacity, id, level, bell }
+        capacity.level.shared.register(id, &wakeup);
+        Self { capacity, id, level, wakeup }
     }
 
     /// One that has a tree for itself: a level above its own would be asked in vain for everything it
     /// takes.
     pub(super) fn alone(limits: &ResourceCost) -> Self {
-        let (capacity, bell) = (ResourceCapacity::new(limits), Arc::new(Notify::new()));
+        let (capacity, wakeup) = (ResourceCapacity::new(limits), Arc::new(Notify::new()));
         let level = capacity.level.id;
         let id = capacity.lock().add_client(level);
-        capacity.level.shared.hang(id, &bell);
-        Self { capacity, id, level, bell }
+        capacity.level.shared.register(id, &wakeup);
+        Self { capacity, id, level, wakeup }
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.capacity.level.shared.unhang(self.id);
+        self.capacity.level.shared.unregister(self.id);
         let wakes = self.capacity.lock().remove_client(self.id);
-        self.capacity.ring(&wakes);
+        self.capacity.notify(&wakes);
     }
 }

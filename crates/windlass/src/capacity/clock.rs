@@ -1,7 +1,7 @@
-//! The time of a tree or of a source: nanoseconds since somebody first asked, on the runtime's clock.
+//! The time of a tree or of a source: nanoseconds since its first reading, on the runtime's clock.
 //!
-//! Under paused time it stands still with the runtime. It never goes back, also not where some ask
-//! inside a runtime with paused time and some outside.
+//! Under paused time it is paused with the runtime. It never goes back, also not where some callers read it
+//! inside a runtime with paused time and others outside.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What all handles of one level have in common: its number, and who takes there on their behalf.
+//! What all handles of one level share: its number, and the clients that take there on their behalf.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,10 +11,10 @@ use crate::sync::Mutex;
 pub(super) struct Level {
     pub(super) shared: Arc<Shared>,
     pub(super) id: LevelId,
-    /// Who holds what permits stand for. None until somebody takes, so that a tree with a single
-    /// scheduler on it is not shared.
+    /// The client that holds what permits have taken. None until the first permit, so that a tree with a single
+    /// scheduler is not shared.
     permits: OnceLock<ClientId>,
-    /// Who holds what was taken without a permit.
+    /// The client that holds what was taken without a permit.
     immediate: OnceLock<ClientId>,
     pub(super) history: Mutex<History>,
 }
@@ -50,6 +50,6 @@ impl Drop for Level {
         tree.remove_level(self.id);
         drop(tree);
         self.shared.unname(self.id);
-        self.shared.ring(&wakes);
+        self.shared.notify(&wakes);
     }
 }

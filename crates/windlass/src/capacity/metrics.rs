@@ -8,7 +8,7 @@ use windlass_core::{LevelCounts, RefusalCounts, Timestamp};
 use super::ResourceCapacity;
 use super::shared::unpoisoned;
 
-/// Counters over all who take at one level or below it.
+/// Counters over all clients at one level or below it.
 ///
 /// ```
 /// use windlass::{ResourceCapacity, ResourceCost};
@@ -26,33 +26,32 @@ use super::shared::unpoisoned;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CapacityMetrics {
-    /// How often somebody has taken.
+    /// How many requests were granted.
     pub accepted: u64,
-    /// How often this level itself was what refused, by the reason. One who waits is refused each
-    /// time it looks.
+    /// How many requests this level itself refused, by reason. A waiter is refused each time it tries.
     pub refused: RefusalCounts,
-    /// How many have taken and not given back.
+    /// How many grants are not released yet.
     pub in_flight: u64,
-    /// How many stand in line.
+    /// How many clients are queued.
     pub waiting: usize,
     /// What part of each limit of this level is in use, from 0 to 1.
     pub utilization: BTreeMap<String, f64>,
-    /// How it goes lately.
+    /// The rates of the last seconds.
     pub rolling: RollingRates,
 }
 
 /// How often per second, over the last while.
 ///
 /// The level keeps what it had counted at some of the last looks at its metrics, and compares with
-/// the oldest of about the last ten seconds; if nobody has looked for longer, with the last look.
+/// the oldest of about the last ten seconds; if the last look is older than that, with that one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RollingRates {
     /// Over what time.
     pub over: Duration,
-    /// How often somebody took, per second.
+    /// Granted requests per second.
     pub accepted_per_second: f64,
-    /// How often this level refused, per second.
+    /// Refused requests per second.
     pub refused_per_second: f64,
 }
 

@@ -1,7 +1,7 @@
-//! The queue of a capacity under every interleaving, within a bound: nobody who waits is forgotten or
-//! overtaken, nothing is given that is not there, and everything is whole in the end.
+//! The queue of a capacity under every interleaving, within a bound: no waiter is forgotten or
+//! overtaken, nothing is granted that is not free, and everything is free in the end.
 //!
-//! The bells are Tokio's own and count as one step each; what is tried are all orders of those steps
+//! The wake-ups are Tokio's own and count as one step each; what is tried are all orders of those steps
 //! and of everything that happens under the tree's lock.
 
 use std::pin::pin;
@@ -47,7 +47,7 @@ fn expect_whole(capacity: &ResourceCapacity, limit: u32) {
     assert_eq!((metrics.waiting, metrics.in_flight), (0, 0));
 }
 
-/// Somebody gives back the only one while another begins to wait for it.
+/// A holder releases the only unit while another caller begins to wait for it.
 fn wait_while_it_is_given_back(capacity: &ResourceCapacity) {
     let held = capacity.try_acquire(&cpus(1)).expect("everything is free");
     let giver = thread::spawn(move || drop(held));

@@ -55,7 +55,7 @@ impl Permit {
         let wakes = tree.reconcile(client, &self.demand, &used, now);
         drop(tree);
         self.demand = used;
-        self.level.shared.ring(&wakes.expect("a permit stands for what it holds"));
+        self.level.shared.notify(&wakes.expect("a permit stands for what it holds"));
         Ok(())
     }
 }

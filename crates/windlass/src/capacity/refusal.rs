@@ -74,7 +74,7 @@ pub enum ReconcileError {
     /// The estimate is more than is held without a permit.
     #[error(transparent)]
     NotHeld(#[from] ReleaseError),
-    /// What was used is something that nobody declares here.
+    /// No level declares what was used.
     #[error(transparent)]
     Impossible(#[from] ImpossibleCost),
 }

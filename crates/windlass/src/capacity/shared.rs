@@ -1,4 +1,4 @@
-//! What all handles of one tree share: the tree, its clock, and a bell for each who waits.
+//! What all handles of one tree share: the tree, its clock, and a wake-up channel for each client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -14,8 +14,8 @@ pub(crate) type TreeGuard<'a> = MutexGuard<'a, CapacityTree>;
 
 pub(super) struct Shared {
     tree: Mutex<CapacityTree>,
-    /// By client. Locked for a moment at a time, and never while something is rung.
-    bells: Mutex<Vec<Option<Arc<Notify>>>>,
+    /// By client. Locked for a moment at a time, and never while a client is notified.
+    wakeups: Mutex<Vec<Option<Arc<Notify>>>>,
     names: Mutex<BTreeMap<LevelId, Arc<str>>>,
     pub(super) clock: Clock,
 }
@@ -24,7 +24,7 @@ impl Shared {
     pub(super) fn new(limits: &ResourceCost) -> Self {
         Self {
             tree: Mutex::new(CapacityTree::new(limits)),
-            bells: Mutex::new(Vec::new()),
+            wakeups: Mutex::new(Vec::new()),
             names: Mutex::new(BTreeMap::new()),
             clock: Clock::default(),
         }
@@ -35,27 +35,27 @@ impl Shared {
         unpoisoned(&self.tree)
     }
 
-    /// From now on, `client` can be rung.
-    pub(super) fn hang(&self, client: ClientId, bell: &Arc<Notify>) {
-        let mut bells = unpoisoned(&self.bells);
+    /// Registers where `client` is notified.
+    pub(super) fn register(&self, client: ClientId, wakeup: &Arc<Notify>) {
+        let mut wakeups = unpoisoned(&self.wakeups);
         let place = client.number() as usize;
-        if bells.len() <= place {
-            bells.resize(place + 1, None);
+        if wakeups.len() <= place {
+            wakeups.resize(place + 1, None);
         }
-        bells[place] = Some(Arc::clone(bell));
+        wakeups[place] = Some(Arc::clone(wakeup));
     }
 
-    /// Before `client` is removed from the tree, while its number is not in use again.
-    pub(super) fn unhang(&self, client: ClientId) {
-        unpoisoned(&self.bells)[client.number() as usize] = None;
+    /// To be called before `client` is removed from the tree, because its number may be used again after that.
+    pub(super) fn unregister(&self, client: ClientId) {
+        unpoisoned(&self.wakeups)[client.number() as usize] = None;
     }
 
-    /// A bell remembers that it was rung until somebody listens.
-    pub(super) fn ring(&self, clients: &[ClientId]) {
+    /// Notifies clients. One that does not wait yet finds the notification when it does.
+    pub(super) fn notify(&self, clients: &[ClientId]) {
         for client in clients {
-            let bell = unpoisoned(&self.bells).get(client.number() as usize).cloned().flatten();
-            if let Some(bell) = bell {
-                bell.notify_one();
+            let wakeup = unpoisoned(&self.wakeups).get(client.number() as usize).cloned().flatten();
+            if let Some(wakeup) = wakeup {
+                wakeup.notify_one();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Being told when there may be more, without standing in line.
+//! Notifications of free capacity, without a place in the queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use windlass_core::{ClientId, ResourceCost};
 
 use super::ResourceCapacity;
 
-/// Tells when there may be more at a level or above it: something was given back, or a limit
-/// changed. What time alone brings is not told.
+/// Reports when more may be free at a level or above it: a permit was released, or a limit changed. What becomes
+/// free by the passing of time alone is not reported.
 ///
 /// ```
 /// use windlass::{ResourceCapacity, ResourceCost};
@@ -28,28 +28,28 @@ use super::ResourceCapacity;
 pub struct CapacitySubscription {
     capacity: ResourceCapacity,
     client: ClientId,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
 }
 
 impl ResourceCapacity {
-    /// Tells from now on when there may be more at this level or above it.
+    /// Subscribes to changes after which more may be free at this level or above it.
     pub fn subscribe(&self) -> CapacitySubscription {
-        let bell = Arc::new(Notify::new());
+        let wakeup = Arc::new(Notify::new());
         let mut tree = self.lock();
         let client = tree.add_client(self.level.id);
-        self.level.shared.hang(client, &bell);
+        self.level.shared.register(client, &wakeup);
         tree.watch_everything(client);
         drop(tree);
-        CapacitySubscription { capacity: self.clone(), client, bell }
+        CapacitySubscription { capacity: self.clone(), client, wakeup }
     }
 }
 
 impl CapacitySubscription {
-    /// Waits until there may be more than at the last time, and tells what this level has then.
-    /// Changes that follow each other quickly are told as one. Can be dropped at any point: what was
-    /// not told yet is told at the next call.
+    /// Waits until more may be free than at the last call. Returns what this level has free then. Changes that
+    /// follow each other quickly are reported as one. The future can be dropped at any point: the next call reports
+    /// what it has not.
     pub async fn changed(&mut self) -> ResourceCost {
-        self.bell.notified().await;
+        self.wakeup.notified().await;
         self.capacity.lock().watch_everything(self.client);
         self.capacity.available()
     }
@@ -64,8 +64,8 @@ impl fmt::Debug for CapacitySubscription {
 
 impl Drop for CapacitySubscription {
     fn drop(&mut self) {
-        self.capacity.level.shared.unhang(self.client);
+        self.capacity.level.shared.unregister(self.client);
         let wakes = self.capacity.lock().remove_client(self.client);
-        self.capacity.ring(&wakes);
+        self.capacity.notify(&wakes);
     }
 }

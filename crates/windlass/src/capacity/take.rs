@@ -8,8 +8,8 @@ use super::{ImpossibleCost, Permit, ReconcileError, Refusal, ResourceCapacity};
 use crate::capacity::level::Level;
 
 impl ResourceCapacity {
-    /// Whether `cost` could be had now, at this level and all above it. What is set aside for those
-    /// who wait counts as taken. A cost that can never be had cannot be had now.
+    /// Returns whether `cost` could be taken now, at this level and all above it. What is reserved for waiters
+    /// counts as taken. For a cost that can never be met it returns false.
     #[must_use]
     pub fn can_acquire(&self, cost: impl Into<ResourceCost>) -> bool {
         let cost = &cost.into();
@@ -94,7 +94,7 @@ impl ResourceCapacity {
         let client = level.immediate(&mut tree);
         let wakes = tree.try_give_back(client, &demand)?;
         drop(tree);
-        level.shared.ring(&wakes);
+        level.shared.notify(&wakes);
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl ResourceCapacity {
         let now = level.now(&tree);
         let wakes = tree.reconcile(client, &estimate, &used, now)?;
         drop(tree);
-        level.shared.ring(&wakes);
+        level.shared.notify(&wakes);
         Ok(())
     }
 }
@@ -127,11 +127,11 @@ impl Level {
         let client = self.permits(&mut tree);
         let wakes = tree.give_back(client, demand);
         drop(tree);
-        self.shared.ring(&wakes);
+        self.shared.notify(&wakes);
     }
 }
 
-/// Nobody can hold what nobody declares.
+/// What no level declares cannot be held.
 fn unheld(cost: &ResourceCost, error: &CostError) -> ReleaseError {
     let CostError::Unknown { name, .. } = error else {
         unreachable!("any amount of what is declared may be held");

@@ -28,7 +28,7 @@ async fn a_client_that_goes_rings_those_who_watch_what_it_held() {
     refused(&waiter, &demand);
 
     drop(holder);
-    waiter.bell.notified().await;
+    waiter.wakeup.notified().await;
     assert_eq!(capacity.available(), cpus(2));
 }
 
@@ -40,7 +40,7 @@ fn clients_and_children_that_come_and_go_leave_no_levels_behind() {
         let child = capacity.child(cpus(1));
         let client = child.join(&cpus(1));
         drop(child);
-        assert_eq!(client.capacity.limits(), cpus(1), "it stays as long as someone takes there");
+        assert_eq!(client.capacity.limits(), cpus(1), "it stays as long as it has a client");
     }
     assert_eq!(capacity.join(&cpus(1)).level, level, "the first number is free again");
     capacity.lock().check();

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{Timestamp, WorkId};
 
 use crate::computing::OnPool;
+use crate::error::SharedError;
 use crate::shared::Shared;
 
 pub(crate) struct AttemptShared {
@@ -46,6 +47,8 @@ pub(super) struct Extras {
     ended_children: Mutex<Vec<WorkId>>,
     /// Why it asks to be tried again.
     pub(super) retry_reason: Mutex<Option<String>>,
+    /// The latest error that a closure returned, and its text.
+    error: Mutex<Option<(String, SharedError)>>,
     on_pool: OnPool,
 }
 
@@ -107,7 +110,7 @@ impl AttemptShared {
     }
 
     /// Ends the wait of a body that waits to be woken from outside, now or next.
-    pub(crate) fn ring_alarm(&self) {
+    pub(crate) fn notify_woken(&self) {
         self.extras().alarm.notify_one();
     }
 
@@ -209,6 +212,27 @@ impl AttemptShared {
     pub(crate) fn take_retry_reason(&self) -> Option<String> {
         let reason = &self.extras.get()?.retry_reason;
         reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps an error that a closure has returned. The caller holds no lock.
+    pub(crate) fn keep_error(&self, text: String, error: SharedError) {
+        let before = Self::error_of(self.extras()).replace((text, error));
+        drop(before);
+    }
+
+    /// Returns the error with this text that a closure has returned.
+    pub(crate) fn error(&self, text: &str) -> Option<SharedError> {
+        let kept = Self::error_of(self.extras.get()?);
+        kept.as_ref().filter(|(kept, _)| kept == text).map(|(_, error)| error.clone())
+    }
+
+    /// Returns the error that was kept, so that it can be dropped without a lock.
+    pub(crate) fn take_error(&self) -> Option<SharedError> {
+        Some(Self::error_of(self.extras.get()?).take()?.1)
+    }
+
+    fn error_of(extras: &Extras) -> MutexGuard<'_, Option<(String, SharedError)>> {
+        extras.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until `condition` holds. It is checked whenever there is news.

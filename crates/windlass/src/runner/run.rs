@@ -1,8 +1,7 @@
 //! A run: takes what fits, polls what is under way, reports what ended.
 //!
-//! The tasks live in here and are polled by whoever polls the run. Everything is decided by the
-//! source's engine; the run only carries news between it and the tasks. User code runs only while no
-//! lock is held.
+//! The run owns its tasks and polls them when it is polled. The source's engine decides everything; the run
+//! passes messages between the engine and the tasks. User code runs only while no lock is held.
 //!
 //! A task is polled as soon as it has started. Only one that is not over by then is put among those
 //! under way, where it has a waker of its own; many tasks never need one.
@@ -22,7 +21,7 @@ use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 use super::running::{Event, Inner, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
 use crate::panic::into_message;
-use crate::source::{Ear, Pulled, Queue, Started};
+use crate::source::{Listener, Pulled, Queue, Started};
 use crate::task::{ScheduledTask, TaskError, TaskResult};
 
 type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
@@ -35,7 +34,7 @@ where
 {
     queue: Queue<ScheduledTask<I, O, E>>,
     feed: Option<Feed<I, O, E>>,
-    ear: Ear<ScheduledTask<I, O, E>>,
+    listener: Listener<ScheduledTask<I, O, E>>,
     on_error: OnError,
     running: FuturesUnordered<Running<I, O, E>>,
     /// What has succeeded and was not reported yet.
@@ -104,7 +103,7 @@ where
         on_error: OnError,
     ) -> Self {
         Self {
-            ear: Ear::new(&queue),
+            listener: Listener::new(&queue),
             queue,
             feed,
             on_error,
@@ -312,7 +311,7 @@ where
         self.running.iter_mut().for_each(Running::stop);
     }
 
-    /// Stops those that somebody has aborted.
+    /// Stops the tasks that a caller has aborted.
     fn stop_aborted(&mut self) {
         let Self { queue, running, started, .. } = self;
         let polled = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));
@@ -346,7 +345,7 @@ where
 
     fn poll_ear(&mut self, context: &mut Context<'_>, due: Option<Instant>) -> Poll<()> {
         self.unheard = 0;
-        futures::ready!(self.ear.poll(context, due));
+        futures::ready!(self.listener.poll(context, due));
         self.stop_aborted();
         self.look_again();
         Poll::Ready(())

@@ -1,4 +1,4 @@
-//! One task under way: its body, and the values that it has sent and nobody has taken.
+//! One task under way: its body, and the values that it has sent and the runner has not taken.
 
 use std::any::Any;
 use std::future::Future;
@@ -25,7 +25,7 @@ pub(super) struct Inner<I, O, E> {
     attempt: Attempt<O, E>,
     values: Option<mpsc::Receiver<I>>,
     stopped: bool,
-    /// Who polled last, to be told when it is stopped.
+    /// The waker of the last poll, woken when the task is stopped.
     waker: Option<Waker>,
 }
 
@@ -45,8 +45,8 @@ pub(super) enum Event<I, O, E> {
     Stopped,
 }
 
-/// What a closure on the pool keeps as long as it runs. The last one who has it reports the task's
-/// end, if that was left to it.
+/// What a closure on the pool keeps as long as it runs. Its last owner reports the end of the task, if that was
+/// left to it.
 #[derive(Default)]
 pub(super) struct Hold {
     report: Mutex<Option<Box<dyn FnOnce() + Send>>>,

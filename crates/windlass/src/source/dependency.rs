@@ -9,7 +9,7 @@ use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
 
 use super::error::{EnqueueError, ReportError, SourceError};
 use super::keyed::{Keyed, by_key, equal};
-use super::{Ear, Queue};
+use super::{Listener, Queue};
 
 macro_rules! keyed_source {
     ($name:ident) => {
@@ -40,8 +40,9 @@ macro_rules! keyed_source {
             where
                 T: Clone,
             {
-                let mut ear = Ear::new(&self.keyed.queue);
-                futures::future::poll_fn(|context| self.keyed.poll_pull(context, &mut ear)).await
+                let mut listener = Listener::new(&self.keyed.queue);
+                futures::future::poll_fn(|context| self.keyed.poll_pull(context, &mut listener))
+                    .await
             }
 
             /// A task under way is done. What waited only for it can start.
@@ -59,7 +60,7 @@ macro_rules! keyed_source {
                 self.keyed.abort(key)
             }
 
-            /// Where a task stands; none if there is no such key.
+            /// Returns the phase of a task; none if there is no such key.
             #[must_use]
             pub fn state(&self, key: &K) -> Option<NodeState> {
                 self.keyed.state(key)
@@ -89,7 +90,7 @@ macro_rules! keyed_source {
             }
 
             fn over(keyed: Keyed<K, T>) -> Self {
-                Self { keyed, ear: None }
+                Self { keyed, listener: None }
             }
         }
 
@@ -101,10 +102,11 @@ macro_rules! keyed_source {
                 context: &mut Context<'_>,
             ) -> Poll<Option<Self::Item>> {
                 let source = &mut *self;
-                let ear = source.ear.take();
-                let mut ear = ear.unwrap_or_else(|| Box::new(Ear::new(&source.keyed.queue)));
-                let polled = source.keyed.poll_pull(context, &mut ear);
-                source.ear = polled.is_pending().then_some(ear);
+                let listener = source.listener.take();
+                let mut listener =
+                    listener.unwrap_or_else(|| Box::new(Listener::new(&source.keyed.queue)));
+                let polled = source.keyed.poll_pull(context, &mut listener);
+                source.listener = polled.is_pending().then_some(listener);
                 polled
             }
         }
@@ -120,7 +122,7 @@ macro_rules! keyed_source {
 
         impl<K, T> Clone for $name<K, T> {
             fn clone(&self) -> Self {
-                Self { keyed: self.keyed.clone(), ear: None }
+                Self { keyed: self.keyed.clone(), listener: None }
             }
         }
 
@@ -138,7 +140,7 @@ pub(super) use keyed_source;
 ///
 /// Made from a graph it takes more in until all its tasks have ended, and ends then; made
 /// [`open`](DependencySource::open), when it is closed. As a stream it gives out keys and tasks;
-/// whoever pulls one says what became of it. Handles are clones of each other.
+/// the caller that pulls a task reports its end. Handles are clones of each other.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -167,7 +169,7 @@ pub(super) use keyed_source;
 #[must_use]
 pub struct DependencySource<K, T> {
     pub(super) keyed: Keyed<K, T>,
-    ear: Option<Box<Ear<T>>>,
+    listener: Option<Box<Listener<T>>>,
 }
 
 impl<K: Clone + Ord + Debug, T> DependencySource<K, T> {

@@ -72,7 +72,7 @@ pub enum ReportError<K: Debug> {
         /// The key.
         key: K,
     },
-    /// Its end has been reported already, by somebody or by the runner.
+    /// Its end has been reported already, by a caller or by the runner.
     #[error("the end of {key:?} has been reported already")]
     AlreadyReported {
         /// The key.

@@ -10,7 +10,7 @@ use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome, Phase, WorkId, 
 use super::error::{EnqueueError, ReportError, SourceClosed, SourceError};
 use super::queue::{Pulled, Queue};
 use super::state::{Closing, Memory, State};
-use super::{Ear, PRIORITY};
+use super::{Listener, PRIORITY};
 
 /// Tasks by key over an engine. The lock of the keys is taken before that of the engine.
 pub(super) struct Keyed<K, T> {
@@ -148,7 +148,7 @@ impl<K: Clone + Ord + Debug, T> Keyed<K, T> {
     pub(super) fn poll_pull(
         &self,
         context: &mut Context<'_>,
-        ear: &mut Ear<T>,
+        listener: &mut Listener<T>,
     ) -> Poll<Option<(K, T)>>
     where
         T: Clone,
@@ -159,7 +159,7 @@ impl<K: Clone + Ord + Debug, T> Keyed<K, T> {
                     return Poll::Ready(Some((self.keys().keys[&work].clone(), task)));
                 }
                 Pulled::Ended => return Poll::Ready(None),
-                Pulled::Nothing { due } => futures::ready!(ear.poll(context, due)),
+                Pulled::Nothing { due } => futures::ready!(listener.poll(context, due)),
             }
         }
     }

@@ -8,7 +8,7 @@ use futures::Stream;
 use futures::future::poll_fn;
 use windlass_core::{Ageing, Grant, Input, Outcome, WorkId, World};
 
-use super::Ear;
+use super::Listener;
 use super::error::{ReportError, SourceClosed};
 use super::queue::{Pulled, Queue};
 use super::state::{Closing, Hands, Memory, State};
@@ -61,7 +61,7 @@ use super::state::{Closing, Hands, Memory, State};
 pub struct PrioritySource<T> {
     pub(crate) queue: Queue<T>,
     /// While it is polled as a stream and has nothing to give.
-    ear: Option<Box<Ear<T>>>,
+    listener: Option<Box<Listener<T>>>,
 }
 
 impl<T> PrioritySource<T> {
@@ -76,10 +76,10 @@ impl<T> PrioritySource<T> {
     }
 
     fn over(queue: Queue<T>) -> Self {
-        Self { queue, ear: None }
+        Self { queue, listener: None }
     }
 
-    /// Adds an item; larger priorities come first. The key stands for it from now on.
+    /// Adds an item; larger priorities come first. Returns its key.
     pub fn enqueue(&self, item: T, priority: i64) -> Result<WorkId, SourceClosed> {
         let key = self.queue.add(item, priority, &[]).map_err(|_| SourceClosed)?;
         self.queue.tell_all();
@@ -124,8 +124,8 @@ impl<T> PrioritySource<T> {
     where
         T: Clone,
     {
-        let mut ear = Ear::new(&self.queue);
-        poll_fn(|context| self.poll_pull(context, &mut ear, State::hand_out)).await
+        let mut listener = Listener::new(&self.queue);
+        poll_fn(|context| self.poll_pull(context, &mut listener, State::hand_out)).await
     }
 
     /// An item under way is done.
@@ -169,21 +169,21 @@ impl<T> PrioritySource<T> {
     fn poll_pull<P>(
         &self,
         context: &mut Context<'_>,
-        ear: &mut Ear<T>,
+        listener: &mut Listener<T>,
         hand_out: impl Fn(&mut State<T>, &mut World<'_>, Grant) -> P,
     ) -> Poll<Option<P>> {
         loop {
             match self.queue.pull(&hand_out) {
                 Pulled::Task(pulled) => return Poll::Ready(Some(pulled)),
                 Pulled::Ended => return Poll::Ready(None),
-                Pulled::Nothing { due } => futures::ready!(ear.poll(context, due)),
+                Pulled::Nothing { due } => futures::ready!(listener.poll(context, due)),
             }
         }
     }
 }
 
 impl<T> State<T> {
-    /// A copy for one who pulls by hand and will report it.
+    /// Returns a copy of the task for a caller that pulls by hand and will report its end.
     pub(super) fn hand_out(&mut self, _world: &mut World<'_>, grant: Grant) -> (WorkId, T)
     where
         T: Clone,
@@ -191,22 +191,22 @@ impl<T> State<T> {
         let entry =
             self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
-        let task = entry.task.clone().expect("nobody has a task that stands in line");
+        let task = entry.task.clone().expect("a queued task is in its entry");
         (grant.work, task)
     }
 
-    /// Somebody has pulled it elsewhere.
+    /// Notes that a caller has pulled the task.
     pub(super) fn note_as_pulled(&mut self, _world: &mut World<'_>, grant: Grant) {
         let entry =
             self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
     }
 
-    /// The task itself, for one who will not report it.
+    /// Returns the task itself, for a caller that will not report its end.
     fn give_away(&mut self, world: &mut World<'_>, grant: Grant) -> T {
         let entry =
             self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
-        let task = entry.task.take().expect("nobody has a task that stands in line");
+        let task = entry.task.take().expect("a queued task is in its entry");
         let finished = Input::Finished { grant, outcome: Outcome::Success };
         self.engine.apply(world, finished).expect("it has just begun");
         task
@@ -218,9 +218,10 @@ impl<T> Stream for PrioritySource<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
         let source = &mut *self;
-        let mut ear = source.ear.take().unwrap_or_else(|| Box::new(Ear::new(&source.queue)));
-        let polled = source.poll_pull(context, &mut ear, State::give_away);
-        source.ear = polled.is_pending().then_some(ear);
+        let mut listener =
+            source.listener.take().unwrap_or_else(|| Box::new(Listener::new(&source.queue)));
+        let polled = source.poll_pull(context, &mut listener, State::give_away);
+        source.listener = polled.is_pending().then_some(listener);
         polled
     }
 }

@@ -11,7 +11,7 @@ use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
 use super::dependency::keyed_source;
 use super::error::{EnqueueError, ReportError, SourceError};
 use super::keyed::{Keyed, PriorityFn, by_key, equal};
-use super::{Ear, Queue};
+use super::{Listener, Queue};
 
 /// How urgent tasks are; all alike, and waiting changes nothing, unless said.
 ///
@@ -93,7 +93,7 @@ impl<K, T> Debug for PriorityDependencyOptions<K, T> {
 #[must_use]
 pub struct PriorityDependencySource<K, T> {
     pub(super) keyed: Keyed<K, T>,
-    ear: Option<Box<Ear<T>>>,
+    listener: Option<Box<Listener<T>>>,
 }
 
 impl<K: Clone + Ord + Debug, T> PriorityDependencySource<K, T> {

@@ -1,7 +1,7 @@
-//! The engine behind a source: what is in it, who pulls from it, and where it takes from.
+//! The engine behind a source: its tasks, its pullers and its capacity.
 //!
-//! One lock for the engine, taken before that of the tree it takes from; tasks are dropped and
-//! others are woken when neither is held.
+//! The engine's lock is taken before that of the capacity's tree; tasks are dropped and other tasks are woken
+//! when neither is held.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -27,9 +27,9 @@ struct Shared<T> {
     clock: Clock,
     /// Whether it matters since when a task has been in line.
     ages: bool,
-    /// Tells all who listen that something has changed.
+    /// Notifies all listeners of a change.
     changed: Arc<Notify>,
-    ears: AtomicUsize,
+    listeners: AtomicUsize,
 }
 
 /// What came of looking for a task.
@@ -57,13 +57,13 @@ impl<T> Queue<T> {
             clock: Clock::default(),
             ages: ageing != Ageing::NONE,
             changed: Arc::new(Notify::new()),
-            ears: AtomicUsize::new(0),
+            listeners: AtomicUsize::new(0),
         };
         Self { shared: Arc::new(shared) }
     }
 
     /// Has the engine take from this capacity from now on, each task as much as `price` says. If it does so
-    /// already it stays there with what is under way, so that nobody else gets any of that meanwhile.
+    /// already it stays there with what is under way, so that no other client can take it meanwhile.
     pub(crate) fn take_from(&self, capacity: &ResourceCapacity, price: Price<T>) {
         let client = capacity.join(&ResourceCost::new());
         let now = self.shared.clock.now();
@@ -75,20 +75,20 @@ impl<T> Queue<T> {
         let wakes = state.engine.depart(&mut old.capacity.lock());
         state.arrive(price, now);
         drop(state);
-        old.capacity.ring(&wakes);
+        old.capacity.notify(&wakes);
         drop(old);
         self.tell_all();
     }
 
-    /// Takes a task in, or gives it back if nothing more is taken in. Who listens is to be told when
-    /// no lock is held: [`Queue::tell_all`].
+    /// Adds a task, or returns it if the source is closed. The caller notifies the listeners with
+    /// [`Queue::tell_all`] once it holds no lock.
     pub(super) fn add(&self, task: T, priority: i64, after: &[WorkId]) -> Result<WorkId, T> {
         let clock = &self.shared.clock;
         let now = if self.shared.ages { clock.now() } else { clock.last() };
         self.call_at(now, |state, world| state.add(world, task, priority, after))
     }
 
-    /// The next task for one who pulls by hand.
+    /// Returns the next task for a caller that pulls by hand.
     pub(super) fn pull<P>(
         &self,
         hand_out: impl FnOnce(&mut State<T>, &mut World<'_>, Grant) -> P,
@@ -105,8 +105,8 @@ impl<T> Queue<T> {
         })
     }
 
-    /// Takes these in, which wait for nobody; then everything that can start now, for a runner, and
-    /// what can never start. Those who listen are not told, as it is one of them who does this.
+    /// Adds these tasks, which have no dependencies; then starts everything that fits, for a runner, and finds
+    /// what can never start. Listeners are not notified, because the caller is one of them.
     pub(crate) fn start_what_fits(
         &self,
         new: &mut VecDeque<T>,
@@ -130,13 +130,13 @@ impl<T> Queue<T> {
         Pulled::Nothing { due }
     }
 
-    /// Why a cost can never be met where the engine takes from.
+    /// Returns why a cost can never be met by the capacity of this source.
     pub(crate) fn impossible(&self, error: CostError) -> ImpossibleCost {
         let capacity = self.state().client.capacity.clone();
         capacity.impossible(error)
     }
 
-    /// The bell of the capacity has rung.
+    /// The capacity has notified this source: something may fit now.
     pub(crate) fn look_again(&self) {
         self.call(|state, world| {
             state.engine.apply(world, Input::LookAgain).expect("one may always look");
@@ -149,7 +149,7 @@ impl<T> Queue<T> {
         self.tell_all();
     }
 
-    /// Takes nothing more once all there are have ended.
+    /// Closes the source once all its tasks have ended.
     pub(super) fn close_when_done(&self) {
         self.state().closing = Closing::WhenDone;
     }
@@ -159,17 +159,17 @@ impl<T> Queue<T> {
         state.closing == Closing::Closed || state.has_ended()
     }
 
-    /// How many stand in line.
+    /// Returns how many tasks are queued.
     pub(crate) fn len(&self) -> usize {
         self.state().engine.in_line()
     }
 
-    /// Where a work stands; none if it is forgotten.
+    /// Returns the phase of a work; none if it is forgotten.
     pub(super) fn phase(&self, work: WorkId) -> Option<Phase> {
         self.state().engine.phase(work)
     }
 
-    /// The first in line, as `see` sees it.
+    /// Calls `see` with the first task in the queue.
     pub(super) fn peek<R>(&self, see: impl FnOnce(WorkId, &T) -> R) -> Option<R> {
         self.call(|state, world| {
             state.engine.apply(world, Input::Tick).expect("time may always pass");
@@ -179,16 +179,16 @@ impl<T> Queue<T> {
         })
     }
 
-    /// The bells that tell when there is something new: of this source, and of the capacity.
-    pub(super) fn bells(&self) -> (Arc<Notify>, Arc<Notify>) {
-        (Arc::clone(&self.shared.changed), Arc::clone(&self.state().client.bell))
+    /// Returns what is notified when this source has changed, and when its capacity may have room.
+    pub(super) fn wakeups(&self) -> (Arc<Notify>, Arc<Notify>) {
+        (Arc::clone(&self.shared.changed), Arc::clone(&self.state().client.wakeup))
     }
 
-    pub(super) fn count_ears(&self, change: isize) {
-        // Relaxed: whoever misses a new listener is seen by it when it looks for the first time.
+    pub(super) fn count_listeners(&self, change: isize) {
+        // Relaxed: a change that does not see a new listener is seen by that listener at its first look.
         match change {
-            1 => self.shared.ears.fetch_add(1, Ordering::Relaxed),
-            _ => self.shared.ears.fetch_sub(1, Ordering::Relaxed),
+            1 => self.shared.listeners.fetch_add(1, Ordering::Relaxed),
+            _ => self.shared.listeners.fetch_sub(1, Ordering::Relaxed),
         };
     }
 
@@ -196,9 +196,9 @@ impl<T> Queue<T> {
         self.shared.changed.notify_waiters();
     }
 
-    /// For one who listens itself.
+    /// Notifies the listeners, unless the caller is the only one.
     pub(super) fn tell_others(&self) {
-        if self.shared.ears.load(Ordering::Relaxed) > 1 {
+        if self.shared.listeners.load(Ordering::Relaxed) > 1 {
             self.tell_all();
         }
     }
@@ -232,7 +232,7 @@ impl<T> Queue<T> {
         let over = mem::take(&mut state.over);
         drop(state);
         drop(over);
-        capacity.ring(&wakes);
+        capacity.notify(&wakes);
         result
     }
 

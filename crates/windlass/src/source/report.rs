@@ -20,9 +20,9 @@ impl<T> Queue<T> {
         reported
     }
 
-    /// The ends of tasks that a runner had, first those that went well; then, if it wants more, what
-    /// can start. One that is to be tried again comes back with its task. Returns those that had been
-    /// aborted by then: their ends are nobody's business.
+    /// Reports the ends of tasks that a runner had, successes first; then, if the runner wants more, starts what
+    /// fits. A task that will be retried comes back with its body. Returns the tasks that had been aborted by
+    /// then, whose ends are not reported.
     pub(crate) fn report_runs(
         &self,
         succeeded: &mut Vec<Grant>,
@@ -94,7 +94,7 @@ impl<T> State<T> {
     fn pulled(&self, work: WorkId) -> Result<Grant, ReportError<WorkId>> {
         match self.expect_open(work)? {
             Hands::Puller(grant) => Ok(grant),
-            Hands::Nobody => Err(ReportError::NotUnderWay { key: work }),
+            Hands::Free => Err(ReportError::NotUnderWay { key: work }),
             Hands::Runner => Err(ReportError::RunByRunner { key: work }),
         }
     }
@@ -111,7 +111,7 @@ impl<T> State<T> {
 
     pub(super) fn end(&mut self, world: &mut World<'_>, grant: Grant, outcome: Outcome) {
         if let Some(entry) = self.entries.get_mut(grant.work.index()) {
-            entry.hands = Hands::Nobody;
+            entry.hands = Hands::Free;
         }
         self.stops.retain(|work| *work != grant.work);
         let finished = Input::Finished { grant, outcome };
@@ -143,7 +143,7 @@ impl<T> State<T> {
         let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
         let Some(entry) = self.entries.get(work.index()).filter(|_| !ended) else { return };
         match entry.hands {
-            Hands::Nobody => {}
+            Hands::Free => {}
             Hands::Puller(grant) => return self.end(world, grant, Outcome::Cancelled),
             Hands::Runner => self.stops.push(work),
         }

@@ -20,8 +20,8 @@ pub(crate) struct State<T> {
     pub(super) closing: Closing,
     price: Price<T>,
     priced: Option<Priced>,
-    /// Tasks that have not ended and can never run where the engine takes from now. Those that somebody has
-    /// already are told of only if they are in line again.
+    /// Tasks that have not ended and can never run with the current capacity. A task that a puller or a runner
+    /// has is reported only if it is queued again.
     pub(super) impossible: Vec<(WorkId, CostError)>,
     /// Tasks that a runner has under way and that are to be stopped.
     pub(super) stops: Vec<WorkId>,
@@ -48,10 +48,10 @@ pub(super) struct Entry<T> {
     pub(super) dependents: Vec<WorkId>,
 }
 
-/// Who has a task.
+/// Which side has a task: none while it is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hands {
-    Nobody,
+    Free,
     Puller(Grant),
     Runner,
 }
@@ -87,7 +87,7 @@ const CAPACITY: &str = "capacity";
 
 impl<T> Entry<T> {
     fn new(task: T) -> Self {
-        Self { task: Some(task), cost: None, hands: Hands::Nobody, dependents: Vec::new() }
+        Self { task: Some(task), cost: None, hands: Hands::Free, dependents: Vec::new() }
     }
 }
 
@@ -252,12 +252,12 @@ impl<T> State<T> {
         taken
     }
 
-    /// Whether nobody has this task, which has not been buried.
+    /// Returns whether this task is queued: neither a puller nor a runner has it, and it has not ended.
     fn is_in_line(&self, work: WorkId) -> bool {
-        self.entries.get(work.index()).is_some_and(|entry| entry.hands == Hands::Nobody)
+        self.entries.get(work.index()).is_some_and(|entry| entry.hands == Hands::Free)
     }
 
-    /// Whether somebody has a task of it.
+    /// Returns whether a puller or a runner has a task.
     pub(super) fn is_under_way(&self) -> bool {
         self.engine.metrics().count(WorkState::Running) > 0
     }
@@ -266,7 +266,7 @@ impl<T> State<T> {
         self.closing != Closing::Open && self.engine.is_done()
     }
 
-    /// What has ended needs no entry any more, and nobody can wait for it where it is forgotten.
+    /// Removes the entries of tasks that have ended. A task that is forgotten can no longer be a dependency.
     pub(super) fn bury(
         &mut self,
         capacity: &mut CapacityTree,
@@ -288,8 +288,7 @@ impl<T> State<T> {
     }
 }
 
-/// What a task takes at a level. One that says nothing takes one of `capacity`, where somebody
-/// declares that.
+/// Returns what a task takes at a level. A task without a cost takes one of `capacity`, if a level declares that.
 fn cost_at(tree: &CapacityTree, level: LevelId, said: Option<&ResourceCost>) -> ResourceCost {
     if let Some(cost) = said {
         return cost.clone();

@@ -37,7 +37,7 @@ async fn children_come_lazily_and_never_more_than_the_width_are_alive() {
         }
         most
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(looker.await.expect("never too many"), 4);
     let events = events.take();
     assert_eq!(events.len(), 2 + 50 * 2);
@@ -58,7 +58,7 @@ async fn children_come_lazily_and_never_more_than_the_width_are_alive() {
 async fn an_empty_batch_succeeds() {
     let (mut scheduler, mut events) = watched(1);
     add(&scheduler, WorkSpec::new(BatchWork::new("empty", 1, Vec::new)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns empty Running 1", "0ns empty Success 1"]);
 }
 
@@ -72,7 +72,7 @@ async fn any_failure_fails_the_batch_after_cancelling_the_rest() {
         })
     };
     let batch = add(&scheduler, WorkSpec::new(BatchWork::new("batch", 4, children)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen[5], "10ms breaks Failed 1");
     let cancelled = [0, 1, 3].map(|n| format!("10ms child {n} Cancelled 1"));
@@ -99,7 +99,7 @@ async fn a_retry_starts_the_iterator_anew() {
     };
     let batch = WorkSpec::new(BatchWork::new("batch", 1, children)).retries(1);
     let batch = add(&scheduler, batch);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, batch), WorkState::Success);
     let seen = log.take();
     assert_eq!(seen[..2], ["0.0", "0.1"]);
@@ -117,7 +117,7 @@ async fn a_cancelled_batch_cancels_its_children_and_adds_no_more() {
         tokio::time::sleep(ms(10)).await;
         handle.cancel(batch);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen.len(), 8);
     assert_eq!(seen[7], "10ms batch Cancelled 1");
@@ -135,7 +135,7 @@ async fn a_panic_of_the_iterator_is_the_batchs_panic() {
     };
     let batch = WorkSpec::new(BatchWork::new("batch", 5, children)).retries(3);
     let batch = add(&scheduler, batch);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, batch), WorkState::Failed);
     assert_eq!(last_error(&scheduler, batch), "the work panicked: no more blocks");
     assert_eq!(scheduler.metrics().cancelled, 2, "its children were asked to stop");
@@ -149,7 +149,7 @@ async fn a_child_that_can_never_run_fails_the_batch() {
     let needs = unknown.clone();
     let children = move || [ok("fine"), ok("never").needs(unknown.clone())];
     let batch = add(&scheduler, WorkSpec::new(BatchWork::new("batch", 1, children)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, batch), WorkState::Failed);
     let Err(refused @ SubmitError::Cost(_)) = scheduler.submit(ok("never").needs(needs)) else {
         panic!("nobody has that")
@@ -163,7 +163,7 @@ async fn batches_of_batches_run_at_one_slot() {
     let inner =
         || (0..5).map(|_| WorkSpec::new(BatchWork::new("inner", 2, || (0..5).map(|_| ok("leaf")))));
     let batch = add(&scheduler, WorkSpec::new(BatchWork::new("outer", 3, inner)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, batch), WorkState::Success);
     assert_eq!(scheduler.metrics().attempts, 1 + 5 + 25);
 }
@@ -190,6 +190,6 @@ async fn the_iterator_is_not_asked_again_after_a_failure() {
         })
     };
     add(&scheduler, WorkSpec::new(BatchWork::new("batch", 4, children)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(asked.load(Ordering::Relaxed), 4);
 }

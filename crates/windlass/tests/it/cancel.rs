@@ -20,7 +20,7 @@ async fn a_work_cancelled_before_its_start_never_runs() {
     assert!(scheduler.cancel(waiting));
     assert!(scheduler.cancel(ready));
     assert_eq!(state(&scheduler, ready), WorkState::Cancelled, "at once, without a run");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns waiting Cancelled 0", "0ns ready Cancelled 0"]);
 }
 
@@ -49,7 +49,7 @@ async fn a_running_work_is_told_at_once_and_cancelled_once_when_it_returns() {
             assert_eq!(seen.status(), "stopping, as asked");
             assert!(handle.cancel(work), "it has not ended");
         });
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         canceller.await.expect("it could cancel");
         let seen = events.seen();
         assert_eq!(seen, ["0ns work Running 1", "50ms work Cancelled 1"], "{answer:?}");
@@ -63,7 +63,7 @@ async fn a_cancel_of_an_ended_or_unknown_work_is_false() {
     let blocked = add(&scheduler, ok("blocked").after([bad]));
     let cancelled = add(&scheduler, ok("cancelled"));
     scheduler.cancel(cancelled);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     events.take();
     for work in [good, bad, blocked, cancelled, nobody()] {
         assert!(!scheduler.cancel(work));
@@ -82,7 +82,7 @@ async fn an_uncooperative_work_is_dropped_after_its_grace() {
         tokio::time::sleep(ms(10)).await;
         handle.cancel(work);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns work Running 1", "210ms work Cancelled 1"]);
     assert!(scheduler.take_work(work).is_some(), "only its future was dropped");
 }
@@ -96,7 +96,7 @@ async fn without_a_grace_a_cancelled_work_may_take_its_time() {
         tokio::time::sleep(ms(10)).await;
         handle.cancel(work);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns work Running 1", "3600s work Cancelled 1"]);
 }
 
@@ -109,7 +109,7 @@ async fn a_cancel_during_a_retry_delay_ends_now() {
         tokio::time::sleep(ms(250)).await;
         assert!(handle.cancel(work));
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen[2..], ["250ms work Cancelled 1"], "and not at the end of the delay");
 }
@@ -125,7 +125,7 @@ async fn a_cancelled_run_does_not_wait_for_a_retry_to_come_due() {
         later.cancel();
     });
     let start = Instant::now();
-    scheduler.run_until_done_with_cancel(cancel).await;
+    _ = scheduler.run_until_done_with_cancel(cancel).await;
     assert_eq!(start.elapsed(), ms(100));
     assert_eq!(state(&scheduler, work), WorkState::Cancelled);
 }
@@ -169,7 +169,7 @@ async fn a_scheduler_whose_run_was_dropped_can_run_again() {
     tokio::time::timeout(secs(1), scheduler.run_until_done()).await.expect_err("it never returns");
     let next = add(&scheduler, ok("next"));
     assert_eq!(state(&scheduler, next), WorkState::Pending, "as usual");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, lost), WorkState::Cancelled);
     assert_eq!(state(&scheduler, next), WorkState::Success);
 }
@@ -211,12 +211,12 @@ async fn what_comes_while_a_cancelled_run_is_ending_is_cancelled_at_once() {
         }
     });
     add(&scheduler, slow);
-    scheduler.run_until_done_with_cancel(cancel).await;
+    _ = scheduler.run_until_done_with_cancel(cancel).await;
     let seen = events.seen();
     assert_eq!(seen, ["0ns slow Running 1", "0ns late Cancelled 0", "10ms slow Cancelled 1"]);
     let next = add(&scheduler, ok("next"));
     assert_eq!(state(&scheduler, next), WorkState::Pending, "that run has returned");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["10ms next Running 1", "10ms next Success 1"]);
 }
 
@@ -231,7 +231,7 @@ async fn cancel_all_blocks_nobody_and_leaves_the_run_to_end() {
         tokio::time::sleep(ms(5)).await;
         handle.cancel_all();
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "0ns first Running 1",
         "5ms third Cancelled 0",
@@ -254,7 +254,7 @@ async fn a_run_until_cancelled_goes_on_while_there_is_nothing_to_do() {
     let last = add(&handle, obedient("last"));
     settle().await;
     cancel.cancel();
-    service.await.expect("it returns");
+    _ = service.await.expect("it returns");
     assert_eq!(state(&handle, last), WorkState::Cancelled);
     assert_eq!(events.take().len(), 8);
     assert_done(&handle);
@@ -296,12 +296,12 @@ async fn what_is_reopened_while_a_cancelled_run_ends_is_cancelled() {
         settle().await;
         handle.reopen(broken).expect("it failed");
     });
-    scheduler.run_until_done_with_cancel(cancel).await;
+    _ = scheduler.run_until_done_with_cancel(cancel).await;
     helper.await.expect("it was in time");
     assert_eq!([broken, follows].map(|id| state(&scheduler, id)), [WorkState::Cancelled; 2]);
     assert_eq!(look(&scheduler, broken).attempts, 1);
     scheduler.reopen(broken).expect("it was cancelled");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!([broken, follows].map(|id| state(&scheduler, id)), [WorkState::Success; 2]);
 }
 
@@ -325,7 +325,7 @@ async fn what_became_of_one_attempt_is_no_matter_of_the_next_on_the_same_runner(
             async { retry(ms(1)) }
         });
         let next = add(&scheduler, next);
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let error = look(&scheduler, next).last_error;
         let own = "it asked to be tried again; no retries left after attempt 1";
         assert_eq!(error.as_deref(), Some(own));
@@ -344,9 +344,9 @@ async fn a_run_whose_token_is_cancelled_already_starts_nothing() {
         let cancel = CancellationToken::new();
         cancel.cancel();
         if until_done {
-            scheduler.run_until_done_with_cancel(cancel).await;
+            _ = scheduler.run_until_done_with_cancel(cancel).await;
         } else {
-            scheduler.run_until_cancelled(cancel).await;
+            _ = scheduler.run_until_cancelled(cancel).await;
         }
         assert_eq!(scheduler.metrics().cancelled, 4);
         assert_eq!(scheduler.metrics().attempts, 0);
@@ -363,7 +363,7 @@ async fn a_token_cancelled_before_the_first_poll_of_its_run_keeps_everything_fro
     let cancel = CancellationToken::new();
     let run = scheduler.run_until_done_with_cancel(cancel.clone());
     cancel.cancel();
-    run.await;
+    _ = run.await;
     assert_eq!((scheduler.metrics().cancelled, scheduler.metrics().attempts), (3, 0));
 }
 
@@ -373,9 +373,9 @@ async fn a_scheduler_runs_again_after_a_run_whose_token_was_cancelled_already() 
     let first = add(&scheduler, ok("first"));
     let cancel = CancellationToken::new();
     cancel.cancel();
-    scheduler.run_until_cancelled(cancel).await;
+    _ = scheduler.run_until_cancelled(cancel).await;
     let second = add(&scheduler, ok("second"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, first), WorkState::Cancelled);
     assert_eq!(state(&scheduler, second), WorkState::Success);
 }

@@ -15,7 +15,7 @@ fn scheduler() -> WorkScheduler {
 async fn run<T>(spec: WorkSpec<T>) -> (WorkState, u32, Option<String>) {
     let mut scheduler = scheduler();
     let id = scheduler.submit(spec).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = scheduler.snapshot_of(id).expect("it is known");
     (seen.state, seen.attempts, seen.last_error.map(|error| error.to_string()))
 }
@@ -45,9 +45,9 @@ async fn a_closure_that_can_be_called_once_fails_when_its_work_is_reopened() {
     let mut scheduler = scheduler();
     let work = work_once("once", async |_ctx| Err::<(), _>("no".into()));
     let id = scheduler.submit(work).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     scheduler.reopen(id).expect("it has failed");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = scheduler.snapshot_of(id).expect("it is known");
     assert_eq!(seen.status(), "failed: a `work_once` cannot be repeated");
 }
@@ -85,6 +85,6 @@ async fn a_work_on_the_cpu_pool_takes_the_values_of_others() {
     let right = scheduler.spawn(work_fn("right", |_| async { Ok(2_u32) })).expect("it fits");
     let sum = work_cpu_after("sum", (&left, &right), |_, (left, right)| Ok(*left + *right));
     let sum = scheduler.spawn(sum).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(*sum.await.expect("it succeeded"), 42);
 }

@@ -27,7 +27,7 @@ async fn a_closure_runs_on_the_pool_and_is_tried_again() {
         Ok(())
     });
     let id = scheduler.submit(work.retries(5)).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.state(id), Some(WorkState::Success));
     assert_eq!(scheduler.snapshot()[0].attempts, 3);
 }
@@ -51,7 +51,7 @@ async fn a_cancel_reaches_a_body_that_computes() {
         begun.notified().await;
         later.cancel();
     });
-    scheduler.run_until_done_with_cancel(cancel).await;
+    _ = scheduler.run_until_done_with_cancel(cancel).await;
     assert_eq!(scheduler.state(id), Some(WorkState::Cancelled));
 }
 
@@ -60,7 +60,7 @@ async fn a_panic_on_the_pool_is_the_works_own() {
     let mut scheduler = scheduler();
     let work = work_cpu::<(), _>("broken", |_| panic!("out of numbers"));
     let id = scheduler.submit(work).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.state(id), Some(WorkState::Failed));
     let error = scheduler.snapshot()[0].last_error.clone();
     assert_eq!(error.as_deref(), Some("the work panicked: out of numbers"));
@@ -82,7 +82,7 @@ async fn a_body_nobody_waits_for_any_more_is_asked_to_stop() {
     let mut scheduler = scheduler();
     scheduler.submit(work).expect("it fits");
     tokio::select! {
-        () = scheduler.run_until_done() => unreachable!("the body goes on until it is asked to stop"),
+        _ = scheduler.run_until_done() => unreachable!("the body goes on until it is asked to stop"),
         () = begun.notified() => {}
     }
     while !stopped.load(Ordering::Acquire) {
@@ -125,7 +125,7 @@ async fn a_body_that_is_out_of_time_keeps_its_slot_until_it_returns() {
         assert_eq!(handle.metrics().running, 1, "it computes");
         let_go.send(()).expect("it waits for that");
     };
-    tokio::join!(scheduler.run_until_done(), waits);
+    _ = tokio::join!(scheduler.run_until_done(), waits);
     let seen = handle.snapshot_of(id).expect("it is known");
     assert_eq!((seen.state, seen.attempts), (WorkState::Success, 2));
 }
@@ -143,7 +143,7 @@ async fn a_body_whose_run_was_dropped_keeps_what_it_has_until_it_returns() {
         }
     };
     tokio::select! {
-        () = scheduler.run_until_done() => unreachable!("the body has not been let go"),
+        _ = scheduler.run_until_done() => unreachable!("the body has not been let go"),
         () = has_begun => {}
     }
     assert_eq!((scheduler.state(id), machine.available()), (Some(WorkState::Running), cpus(0)));
@@ -178,7 +178,7 @@ async fn a_task_that_an_attempt_started_on_the_pool_stops_with_it() {
         has_begun.await.expect("it begins");
         handle.cancel(id);
     };
-    tokio::join!(scheduler.run_until_done(), cancels);
+    _ = tokio::join!(scheduler.run_until_done(), cancels);
     assert_eq!(scheduler.state(id), Some(WorkState::Cancelled));
     has_stopped.try_recv().expect("the run has waited for the task");
 }
@@ -204,7 +204,7 @@ async fn a_work_keeps_its_slot_until_the_last_of_its_tasks_has_returned() {
         assert_eq!(handle.metrics().running, 1);
         drop(let_go);
     };
-    tokio::join!(scheduler.run_until_done(), waits);
+    _ = tokio::join!(scheduler.run_until_done(), waits);
     assert_eq!(scheduler.state(id), Some(WorkState::Failed));
 }
 

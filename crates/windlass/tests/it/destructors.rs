@@ -97,7 +97,7 @@ fn a_refused_child_may_use_a_handle_when_it_is_dropped() {
             }
         });
         add(&scheduler, parent);
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(log.take(), ["taken in: true"]);
         assert_eq!(scheduler.metrics().success, 2);
     });
@@ -111,8 +111,8 @@ fn a_forgotten_work_may_use_a_handle_when_it_is_dropped() {
         let first = add(&scheduler, last("first", uses(scheduler.as_ref(), &log)));
         add(&scheduler, last("second", uses(scheduler.as_ref(), &log)).after([first]));
         add(&scheduler, takes("third", ms(5)));
-        scheduler.run_until_done().await;
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(log.take(), ["taken in: true"; 2]);
         assert_eq!((scheduler.metrics().total, scheduler.metrics().forgotten), (1, 4));
     });
@@ -123,7 +123,7 @@ fn everything_of_a_dropped_scheduler_may_use_a_handle() {
     in_time(|| async {
         let (mut scheduler, log) = (scheduler(2), Log::default());
         add(&scheduler, last("ended", uses(scheduler.as_ref(), &log)));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         add(&scheduler, last("waiting", uses(scheduler.as_ref(), &log)));
         let gate = shut(uses(scheduler.as_ref(), &log));
         add(&scheduler, ok("gated").gate(gate));
@@ -152,7 +152,7 @@ fn everything_of_a_dropped_run_may_use_a_handle() {
         run.await.expect_err("it never returns");
         settle().await;
         assert_eq!(log.take(), ["taken in: true"; 2]);
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_done(&scheduler);
     });
 }
@@ -170,7 +170,7 @@ fn children_that_are_forgotten_for_a_retry_may_use_a_handle() {
             }
         });
         add(&scheduler, parent.retries(1));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(log.take(), ["taken in: true"]);
         assert_done(&scheduler);
     });
@@ -185,7 +185,7 @@ fn a_panic_of_a_forgotten_body_is_nobodys_business() {
             let second = last("second", || panic!("on purpose")).after([first]);
             add(&scheduler, second);
         }
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!((scheduler.metrics().total, scheduler.metrics().forgotten), (0, 10));
         let kept = last("kept", || panic!("on purpose"));
         let kept = add(&scheduler, kept);
@@ -206,7 +206,7 @@ fn a_scheduler_with_bodies_that_panic_is_dropped_like_any_other() {
             })
         };
         add(&scheduler, body("ended"));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         add(&scheduler, body("waiting"));
         add(&scheduler, body("waiting too"));
         let (handle, told) = (scheduler.handle(), scheduler.spawn(body("spawned")));
@@ -243,7 +243,7 @@ fn a_future_that_panics_when_it_is_dropped_ends_its_attempt_only() {
             sleep(ms(5)).await;
             handle.cancel(stopped);
         });
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(state(&scheduler, timed), WorkState::Success, "it is tried again");
         assert_eq!(state(&scheduler, late), WorkState::Failed);
         assert_eq!(last_error(&scheduler, late), "its deadline passed");
@@ -282,7 +282,7 @@ fn a_gate_that_panics_when_it_is_dropped_is_nobodys_business() {
             assert!(handle.cancel(unwatched));
             assert!(handle.cancel(watched));
         });
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         canceller.await.expect("it could cancel them");
         assert_eq!(scheduler.metrics().cancelled, 2);
         assert_done(&scheduler);
@@ -303,7 +303,7 @@ fn a_gate_is_watched_also_if_its_work_is_held_back_meanwhile() {
         add(&scheduler, late.deadline(Instant::now() + ms(1)));
         tokio::time::advance(ms(2)).await;
         let run = tokio::time::timeout(secs(1), scheduler.run_until_done());
-        run.await.expect("the gate opens");
+        _ = run.await.expect("the gate opens");
         let seen = events.seen();
         assert_eq!(seen[0], "1ms late Failed 0");
         assert_eq!(seen[4], "20ms gated Success 1");
@@ -318,9 +318,9 @@ fn what_a_destructor_submits_as_a_run_returns_is_not_cancelled() {
         let late = last("late", uses(scheduler.as_ref(), &log)).deadline(Instant::now() + ms(1));
         add(&scheduler, late);
         tokio::time::advance(ms(2)).await;
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(log.take(), ["taken in: true"]);
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let seen = events.seen();
         assert_eq!(
             seen[1..],
@@ -347,7 +347,7 @@ fn callbacks_and_conditions_may_use_a_handle() {
         };
         let plain = Act::new("conditional", |_| async { WorkOutcome::Success });
         add(&scheduler, WorkSpec::new(ConditionalWork::new(condition, plain)));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(state(&scheduler, told), WorkState::Cancelled, "after the outcome was known");
         let lines = log.take();
         assert!(lines.contains(&"Success, cancelled now: true".to_owned()), "{lines:?}");

@@ -12,7 +12,7 @@ async fn a_failure_blocks_at_every_depth_once_each_before_the_run_is_done() {
     let a = add(&scheduler, fails("a"));
     let b = add(&scheduler, ok("b").after([a]));
     let c = add(&scheduler, ok("c").after([b]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen, ["0ns a Running 1", "0ns a Failed 1", "0ns b Blocked 0", "0ns c Blocked 0"]);
     assert_eq!(last_error(&scheduler, b), "it waits for \"a\", which is Failed");
@@ -23,13 +23,13 @@ async fn a_failure_blocks_at_every_depth_once_each_before_the_run_is_done() {
 async fn a_dependency_that_has_ended_when_a_work_is_added_counts_at_once() {
     let (mut scheduler, mut events) = watched(4);
     let (good, bad) = (add(&scheduler, ok("good")), add(&scheduler, fails("bad")));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     events.take();
     let late = add(&scheduler, ok("late").after([good, bad]));
     assert_eq!(state(&scheduler, late), WorkState::Blocked, "at once, without a run");
     let met = add(&scheduler, ok("met").after([good]));
     assert_eq!(state(&scheduler, met), WorkState::Pending);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns late Blocked 0", "0ns met Running 1", "0ns met Success 1"]);
 }
 
@@ -63,7 +63,7 @@ async fn check_edges(edges: &[(&str, &str)], end: &str) {
         });
     }
     let work = add(&scheduler, ok("work").after(after));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = look(&scheduler, work);
     let skipped = if seen.skipped { "skipped " } else { "" };
     assert_eq!(format!("{skipped}{} {}", seen.state, seen.attempts), end, "{edges:?}");
@@ -107,7 +107,7 @@ async fn a_skip_is_decided_when_all_edges_are_and_a_block_wins() {
     let edges = [Dependency::failed(fine), Dependency::from(slow)];
     let skipped = add(&scheduler, ok("skipped").after(edges));
     add(&scheduler, ok("downstream").after([skipped]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     let decided = ["50ms slow Success 1", "50ms skipped Success 0", "50ms downstream Running 1"];
     assert_eq!(seen[3..6], decided, "not before the slow one has ended");
@@ -128,7 +128,7 @@ async fn a_dependency_can_be_added_while_running_to_what_has_begun_no_attempt() 
         handle.add_dependency(ready, last).expect("it has not begun");
         assert_eq!(look(&handle, ready).status(), "waiting for last");
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     meddler.await.expect("it was let");
     let order: Vec<_> = events.take().into_iter().map(|event| event.id).collect();
     assert_eq!(order, [first, first, last, last, ready, ready]);
@@ -148,7 +148,7 @@ async fn a_work_between_two_attempts_cannot_wait_for_anything_new() {
         assert_eq!(state(&handle, tried), WorkState::Pending);
         handle.add_dependency(tried, other)
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let refused = meddler.await.expect("it was asked");
     assert_eq!(refused, Err(DependencyError::Begun { work: tried }));
 }
@@ -175,7 +175,7 @@ async fn what_is_unknown_its_own_or_a_cycle_is_refused_and_nothing_changes() {
     assert_eq!((path.len(), path.first()), (4, path.last()), "a path and back again: {path:?}");
     assert!([a, b, c].iter().all(|work| path.contains(work)), "{path:?}");
     assert_eq!(events.seen(), [""; 0], "nothing has happened");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().success, 3);
     assert_eq!(scheduler.metrics().total, 3);
 }
@@ -200,7 +200,7 @@ async fn ready_works_start_by_priority_and_then_in_the_order_of_becoming_ready()
             add(&scheduler, ok(&format!("plain {n}")));
             add(&scheduler, ok(&format!("urgent {n}")).priority(1));
         }
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let started = events.take().into_iter().filter(|event| event.state == WorkState::Running);
         let started: Vec<_> = started.map(|event| event.name.to_string()).collect();
         let groups = ["urgent", "plain", "follower"];
@@ -224,7 +224,7 @@ async fn waiting_makes_works_more_urgent_if_the_scheduler_says_so() {
             tokio::time::sleep(secs(8)).await;
             add(&handle, ok("urgent").priority(5));
         });
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(&*events.take()[2].name, first, "ageing by {rate} per second");
     }
 }

@@ -16,7 +16,7 @@ async fn events_that_do_not_fit_are_dropped_and_counted() {
     for n in 0..5 {
         add(&scheduler, ok(&format!("work {n}")));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().events_dropped, 7);
     assert_eq!(scheduler.metrics().success, 5, "nothing waits for the reader");
     let first: Vec<_> = std::iter::from_fn(|| events.try_recv().ok()).collect();
@@ -30,7 +30,7 @@ async fn events_that_nobody_reads_any_more_are_counted_too() {
     let mut scheduler = WorkScheduler::builder().event_tx(event_tx).build().expect("slots");
     drop(events);
     add(&scheduler, ok("work"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().events_dropped, 2);
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn check_order(events: &[WorkEvent]) {
 async fn there_is_one_event_per_transition_in_order_with_number_and_time() {
     let (mut scheduler, mut events) = watched(3);
     fill(scheduler.as_ref());
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.take();
     check_order(&seen);
     let works: std::collections::BTreeSet<_> = seen.iter().map(|event| event.id).collect();
@@ -96,7 +96,7 @@ async fn there_is_one_event_per_transition_in_order_with_number_and_time() {
 async fn events_are_in_order_on_several_threads() {
     let (mut scheduler, mut events) = watched(8);
     fill(scheduler.as_ref());
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     check_order(&events.take());
 }
 
@@ -123,7 +123,7 @@ async fn a_subscriber_is_told_of_every_phase() {
     });
     let work = add(&scheduler, work.retries(1).gate(tokio::time::sleep(ms(5))));
     let follower = add(&scheduler, ok("follower").after([work]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     drop(scheduler);
     let mut numbers = Vec::new();
     let mut phases: BTreeMap<WorkId, Vec<String>> = BTreeMap::new();
@@ -157,10 +157,10 @@ async fn changes_are_counted_before_anybody_subscribes() {
     let mut scheduler = scheduler(1);
     let first = add(&scheduler, ok("first"));
     add(&scheduler, ok("second").after([first]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let told = scheduler.subscribe();
     add(&scheduler, ok("third"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     drop(scheduler);
     let numbers = changes(told).await.into_iter().map(|notice| match notice {
         Notice::Change(change) => change.number,
@@ -177,7 +177,7 @@ async fn a_slow_subscriber_is_told_how_much_it_missed() {
     for _ in 0..2000 {
         add(&scheduler, ok("work"));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let Some(Notice::Missed(missed)) = told.recv().await else { panic!("it was slow") };
     drop(scheduler);
     let rest = changes(told).await;
@@ -215,7 +215,7 @@ async fn a_cancelled_run_tells_of_every_end() {
         stop.cancel();
     });
     let run = scheduler.run_until_done_with_cancel(cancel);
-    tokio::time::timeout(secs(60), run).await.expect("all of them stop");
+    _ = tokio::time::timeout(secs(60), run).await.expect("all of them stop");
     check_order(&events.take());
     assert_done(&scheduler);
 }

@@ -32,7 +32,7 @@ async fn a_parent_ends_after_its_children_and_its_dependents_wait_for_the_family
         sleep(ms(15)).await;
         (look(&handle, family), handle.explain(family).expect("it is known"))
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let (joining, why) = looker.await.expect("it only looks");
     assert_eq!((joining.phase, joining.state), (Phase::Joining, WorkState::Running));
     assert_eq!(joining.status(), "1/2 children completed");
@@ -71,7 +71,7 @@ async fn depth_never_deadlocks_at_one_slot() {
         Ok(())
     });
     add(&scheduler, deep);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().success, 255 + 2 + 15);
     assert_done(&scheduler);
 }
@@ -86,7 +86,7 @@ async fn a_failed_child_cancels_its_siblings_and_then_fails_the_parent() {
     });
     let family = add(&scheduler, family);
     add(&scheduler, ok("follower").after([family]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen[6..8], ["5ms quick Success 1", "10ms breaks Failed 1"]);
     let mut rest = seen[8..].to_vec();
@@ -105,7 +105,7 @@ async fn a_parent_says_which_child_failed_also_if_that_is_forgotten() {
     let mut scheduler = scheduler.expect("it can run something");
     let family = parent("parent", || vec![fails("breaks")]);
     let family = scheduler.spawn(family).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let failure = family.await.expect_err("its child failed");
     assert_eq!(failure.error.as_deref(), Some("its child \"breaks\" failed: broken"));
     assert_eq!(scheduler.metrics().total, 0);
@@ -124,7 +124,7 @@ async fn the_failure_of_a_deep_family_names_the_child_and_where_it_began() {
     let mut scheduler = scheduler(1);
     let family = add(&scheduler, failing(300));
     let one = add(&scheduler, failing(1));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let error = "its child \"level 299\" failed: its descendant \"deepest\" failed: broken";
     assert_eq!(last_error(&scheduler, family), error);
     assert_eq!(last_error(&scheduler, one), "its child \"deepest\" failed: broken");
@@ -143,7 +143,7 @@ async fn cancelling_a_parent_reaches_every_descendant() {
         sleep(ms(20)).await;
         assert!(handle.cancel(root));
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let ends: Vec<_> = events.seen().into_iter().filter(|line| !line.contains("Running")).collect();
     assert_eq!(ends.len(), 7);
     assert!(ends.iter().all(|line| line.starts_with("20ms") && line.contains("Cancelled")));
@@ -196,7 +196,7 @@ async fn a_child_is_refused_by_a_parent_that_is_cancelled_or_finished_or_failing
             }
         }),
     );
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     sleep(ms(20)).await;
     let why = "takes no more children: it has not begun, is stopping or has ended, or a child of it has failed";
     assert_eq!(log.take(), [2, 3, 1].map(|work| format!("work {work} {why}")));
@@ -225,7 +225,7 @@ async fn a_child_that_waits_for_an_ancestor_is_a_cycle() {
         }
     });
     add(&scheduler, root);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let errors = log.take();
     assert_eq!(errors.len(), 3);
     assert!(
@@ -247,7 +247,7 @@ async fn a_body_is_not_interrupted_by_a_failed_child() {
         Ok(())
     });
     add(&scheduler, family);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen().last().map(String::as_str), Some("50ms parent Failed 1"));
 }
 
@@ -265,7 +265,7 @@ async fn a_parent_with_budget_is_retried_and_its_children_are_forgotten() {
         sleep(ms(500)).await;
         (look(&handle, family), handle.snapshot().len())
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let (delayed, known) = looker.await.expect("it only looks");
     assert_eq!((delayed.children.total, known), (0, 1), "they are forgotten");
     assert_eq!(delayed.last_error.as_deref(), Some("its child \"child\" failed: broken"));
@@ -291,7 +291,7 @@ async fn a_parent_that_fails_itself_takes_its_children_along() {
             }
         });
         add(&scheduler, family);
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let ends = ["10ms child Cancelled 1".to_owned(), format!("10ms parent {end} 1")];
         assert_eq!(events.seen()[2..], ends);
     }
@@ -318,7 +318,7 @@ async fn joining_suspends_so_that_the_parents_own_work_follows_its_children() {
         sleep(ms(25)).await;
         look(&handle, family)
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(looker.await.expect("it only looks").status(), "2/3 children completed");
     assert_eq!(events.seen().last().map(String::as_str), Some("45ms parent Success 1"));
 }
@@ -337,7 +337,7 @@ async fn a_parent_has_what_its_children_bring() {
         Ok(*brought.0 + *brought.1)
     });
     let sum = scheduler.spawn(sum.retries(1)).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let parent = look(&scheduler, sum.id());
     assert_eq!((parent.attempts, parent.children.succeeded), (2, 2));
     assert_eq!(sum.await.as_deref(), Ok(&3));
@@ -369,7 +369,7 @@ async fn joining_no_children_returns_and_a_cancel_ends_it() {
         sleep(ms(5)).await;
         handle.cancel(stuck);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), ["Err(Cancelled)"]);
     assert_eq!(scheduler.metrics().cancelled, 2);
     assert_done(&scheduler);
@@ -380,7 +380,7 @@ async fn children_stand_in_the_ordinary_line() {
     let (mut scheduler, mut events) = watched(1);
     add(&scheduler, parent("parent", || vec![ok("child"), ok("urgent child").priority(3)]));
     add(&scheduler, ok("other"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let started = events.take().into_iter().filter(|event| event.state == WorkState::Running);
     let started: Vec<_> = started.map(|event| event.name.to_string()).collect();
     assert_eq!(started, ["parent", "urgent child", "other", "child"]);
@@ -391,11 +391,11 @@ async fn a_deadline_of_a_parent_reaches_its_children_and_its_timeout_waits_for_t
     let (mut scheduler, mut events) = watched(2);
     let timed = parent("timed", || vec![takes("child", secs(9))]).timeout(ms(10));
     add(&scheduler, timed);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen().last().map(String::as_str), Some("9s timed Success 1"));
     let deadline = tokio::time::Instant::now() + secs(1);
     add(&scheduler, parent("late", || vec![obedient("child")]).deadline(deadline));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[2..], ["10s child Cancelled 1", "10s late Failed 1"]);
 }
 
@@ -420,7 +420,7 @@ async fn an_attempt_that_is_over_has_nothing_to_do_with_the_children_of_the_next
         }
     });
     add(&scheduler, parent.retries(1));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     sleep(ms(10)).await;
     assert_eq!(log.take(), ["0 children"]);
 }
@@ -437,7 +437,7 @@ async fn generations_take(depth: u32) -> Duration {
         let mut scheduler = scheduler(1);
         add(&scheduler, chain(depth));
         let start = processor_time();
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         shortest = shortest.min(processor_time() - start);
         assert_eq!(scheduler.metrics().success, depth as usize + 1);
     }

@@ -44,12 +44,12 @@ impl Bench {
     /// something else.
     async fn check(&mut self, case: &str) {
         // Whoever was asked to stop needs one more poll for that.
-        self.scheduler.run_until_done().await;
+        _ = self.scheduler.run_until_done().await;
         assert_done(&self.scheduler);
         assert_eq!(self.capacity.available(), cost(2, 4), "{case}: all of it is free");
         check_order(&self.events.take());
         let next = self.scheduler.spawn(takes("next", ms(1)).needs(cost(2, 4)));
-        self.scheduler.run_until_done().await;
+        _ = self.scheduler.run_until_done().await;
         next.expect("it is taken in").await.expect("the scheduler goes on");
     }
 
@@ -189,7 +189,7 @@ async fn end_of_trapped(fault: Fault, at: usize, slots: usize) -> (Trap, WorkSta
         tokio::select! {
             biased;
             () = trap.drop_run.notified() => {}
-            () = run => {}
+            _ = run => {}
         }
     }
     let case = format!("{fault:?} at poll {at} with {slots} slots");
@@ -417,7 +417,7 @@ async fn go_on_after_the_run(ends_at_once: bool) {
     tokio::select! {
         biased;
         _ = told => {}
-        () = scheduler.run_until_done() => unreachable!("one body never ends by itself"),
+        _ = scheduler.run_until_done() => unreachable!("one body never ends by itself"),
     }
     let next = add(&scheduler, ok("next"));
     release.send(()).expect("it listens");
@@ -428,7 +428,7 @@ async fn go_on_after_the_run(ends_at_once: bool) {
     assert_eq!(state(&scheduler, stubborn), WorkState::Cancelled);
     assert_eq!(state(&scheduler, next), WorkState::Pending, "nothing runs it");
     assert_eq!(events.take().len(), 2);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(look(&scheduler, next).attempts, 1);
     assert_done(&scheduler);
 }
@@ -474,7 +474,7 @@ fn a_shutdown_waits_until_no_body_is_left() {
                 }
                 handle.shutdown().await;
                 assert_eq!(census.alive(), 0, "they were dropped before it returned");
-                run.await.expect("it returns");
+                _ = run.await.expect("it returns");
             }
         });
     });

@@ -21,7 +21,7 @@ async fn a_gated_work_waits_without_a_slot_once_its_dependencies_are_met() {
         sleep(ms(20)).await;
         (early, look(&handle, gated), handle.explain(gated).expect("it is known"))
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let (early, waiting, why) = looker.await.expect("it only looks");
     assert_eq!(early.reasons, [Reason::Dependency(first.into()), Reason::Gate]);
     assert_eq!((waiting.phase, waiting.state), (Phase::Gated, WorkState::Pending));
@@ -39,7 +39,7 @@ async fn several_gates_must_all_open() {
         ConditionalWork::new(|| true, Act::new("gated", |_| async { WorkOutcome::Success }));
     let spec = windlass::WorkSpec::new(condition).gate(sleep(ms(10))).gate(sleep(ms(25)));
     add(&scheduler, spec);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[0], "25ms gated Running 1");
 }
 
@@ -58,7 +58,7 @@ async fn a_gate_can_be_opened_by_hand_also_before_it_is_reached() {
         sleep(ms(30)).await;
         assert!(handle.open_gate(late));
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[2], "10ms early Running 1");
     assert_eq!(state(&scheduler, late), WorkState::Success);
 }
@@ -107,7 +107,7 @@ async fn a_condition_is_checked_every_100_ms_or_as_said_and_dropped_once_it_hold
         }
         scheduler.add_work(Box::new(work), vec![], 0);
         let start = Instant::now();
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(start.elapsed(), ms(starts_at));
         assert_eq!(log.take(), ["starts, condition dropped: true"]);
         assert_eq!(asked.load(Ordering::Relaxed), 5);
@@ -129,7 +129,7 @@ async fn a_notice_to_all_who_wait_is_heard_also_while_the_condition_is_checked()
         ConditionalWork::new(condition, Act::new("work", |_| async { WorkOutcome::Success }));
     scheduler.add_work(Box::new(work.poll(secs(3600)).notify(notify)), vec![], 0);
     let start = Instant::now();
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(start.elapsed(), ms(0));
 }
 
@@ -144,7 +144,7 @@ async fn a_notice_has_the_condition_checked_at_once() {
         notify.notify_one();
     });
     let start = Instant::now();
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!((start.elapsed(), asked.load(Ordering::Relaxed)), (ms(40), 2));
 }
 
@@ -159,7 +159,7 @@ async fn a_gated_work_never_starts_if_it_is_cancelled_first() {
         sleep(ms(250)).await;
         assert!(handle.cancel(work));
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     canceller.await.expect("it cancels");
     settle().await;
     assert!(dropped.load(Ordering::Relaxed), "nobody asks any more");
@@ -172,7 +172,7 @@ async fn a_gate_that_opens_is_not_looked_at_again_for_a_retry() {
     let (mut scheduler, mut events) = watched(1);
     let work = answers("work", ms(0), &[retry(ms(10)), WorkOutcome::Success]);
     add(&scheduler, work.retries(1).gate(sleep(ms(5))));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen.len(), 4);
     assert_eq!(seen[2], "15ms work Running 2");
@@ -186,7 +186,7 @@ async fn a_panic_in_a_gate_or_a_condition_fails_the_work() {
     let work = ConditionalWork::new(condition, Act::new("condition", |_| async { failed("ran") }));
     let condition = scheduler.add_work(Box::new(work), vec![], 3);
     add(&scheduler, ok("follower").after([gate]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen.len(), 3);
     assert!(seen.contains(&"0ns gate Failed 0".to_owned()), "{seen:?}");
@@ -206,7 +206,7 @@ async fn a_gate_may_use_a_handle() {
         first.await.expect("it succeeds");
     };
     let gated = add(&scheduler, ok("gated").gate(gate));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, gated), WorkState::Success);
     assert_eq!(scheduler.metrics().success, 3);
 }
@@ -229,7 +229,7 @@ impl Work for Shy {
 async fn a_work_may_bring_its_own_gate_and_is_named_after_its_type() {
     let (mut scheduler, mut events) = watched(1);
     scheduler.add_work(Box::new(Shy), vec![], 0);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["12ms Shy Running 1", "12ms Shy Success 1"]);
 }
 
@@ -241,7 +241,7 @@ async fn a_gate_is_watched_as_soon_as_it_is_reached_whoever_is_busy() {
     let gate = async move { seen.add(format!("{:?}", start.elapsed())) };
     add(&scheduler, ok("gated").after([first]).gate(gate));
     add(&scheduler, takes("long", secs(1)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), ["0ns"], "and not when the long one has ended");
 }
 
@@ -258,7 +258,7 @@ async fn a_gate_that_panics_after_it_was_opened_by_hand_is_nobodys_error() {
         sleep(ms(5)).await;
         assert!(handle.open_gate(work));
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(look(&scheduler, work).last_error, None);
     assert_eq!(state(&scheduler, work), WorkState::Success);
 }

@@ -44,7 +44,7 @@ async fn a_running_work_lets_the_graph_grow() {
         Ok(second)
     });
     let grows = scheduler.spawn(grows).expect("it is taken in");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let second = grows.await.expect("it succeeds");
     assert_eq!(second.value().as_deref(), Some(&42));
     assert_eq!(events.take().len(), 7);
@@ -60,7 +60,7 @@ async fn a_work_may_execute_another_while_it_is_suspended() {
         Ok(*answer)
     });
     let asks = scheduler.spawn(asks).expect("it is taken in");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(*asks.await.expect("it succeeds at one slot"), 42);
 }
 
@@ -77,7 +77,7 @@ async fn a_work_may_stop_itself_and_everybody_else() {
         }),
     );
     add(&scheduler, ok("third"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen[2], "0ns third Cancelled 0");
     assert_eq!(scheduler.metrics().cancelled, 3);
@@ -89,7 +89,7 @@ async fn what_is_forgotten_is_unknown() {
     let work = add(&scheduler, takes("work", ms(5)));
     let follower = add(&scheduler, ok("follower").after([work]));
     assert!(!scheduler.forget(work), "it has not ended");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     events.take();
     assert!(scheduler.forget(work));
     assert!(!scheduler.forget(work), "it is unknown");
@@ -123,7 +123,7 @@ async fn a_scheduler_that_keeps_a_few_forgets_the_oldest() {
     for _ in 0..10 {
         works.push(add(&scheduler, ok("work")));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let known: Vec<_> = scheduler.snapshot().into_iter().map(|work| work.id).collect();
     assert_eq!(known, works[7..]);
     let metrics = scheduler.metrics();
@@ -138,30 +138,30 @@ async fn what_was_forgotten_by_hand_or_tried_again_does_not_count_as_kept() {
         scheduler.snapshot().into_iter().map(|work| work.id).collect()
     };
     let [a, b] = [(); 2].map(|()| add(&scheduler, ok("work")));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert!(scheduler.forget(b));
     let c = add(&scheduler, answers("c", ms(0), &[failed("once"), WorkOutcome::Success]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(known(&scheduler), [a, c], "two are kept");
     scheduler.reopen(c).expect("it failed");
     let d = add(&scheduler, ok("d").priority(1));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(known(&scheduler), [c, d], "the oldest goes, however often others ended");
     let e = add(&scheduler, ok("e"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(known(&scheduler), [c, e], "the one tried again ended after the other");
 }
 
 #[tokio::test(start_paused = true)]
 async fn running_again_after_adding_more_works() {
     let (mut scheduler, mut events) = watched(2);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let mut before = None;
     for n in 0..3 {
         let spec = ok(&format!("work {n}")).after(before);
         before = Some(add(&scheduler, spec));
         assert_eq!(events.seen(), [""; 0], "not before it runs");
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(events.take().len(), 2);
     }
     assert_eq!(scheduler.metrics().success, 3);
@@ -186,7 +186,7 @@ async fn nothing_is_taken_in_by_a_scheduler_that_is_gone() {
     let mut scheduler = scheduler(1);
     let handle = scheduler.handle();
     let done = add(&scheduler, ok("done"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let waiting = scheduler.spawn(work_fn("waiting", |_| async { Ok(1) })).expect("taken in");
     let executed = tokio::spawn({
         let handle = handle.clone();
@@ -236,8 +236,8 @@ async fn a_scheduler_that_was_shut_down_takes_nothing_in_and_runs_nothing() {
     add(&scheduler, ok("work"));
     scheduler.shutdown().await;
     assert_eq!(scheduler.submit(ok("late")), Err(SubmitError::ShutDown));
-    scheduler.run_until_done().await;
-    scheduler.run_until_cancelled(CancellationToken::new()).await;
+    _ = scheduler.run_until_done().await;
+    _ = scheduler.run_until_cancelled(CancellationToken::new()).await;
     assert_eq!(events.seen(), ["0ns work Cancelled 0"]);
 }
 
@@ -251,7 +251,7 @@ async fn a_shutdown_from_elsewhere_ends_a_run() {
         handle.shutdown().await;
         assert_done(&handle);
     });
-    scheduler.run_until_cancelled(CancellationToken::new()).await;
+    _ = scheduler.run_until_cancelled(CancellationToken::new()).await;
     elsewhere.await.expect("every work has ended by then");
     assert_eq!(events.seen()[1..], ["5ms work Cancelled 1"]);
 }
@@ -367,7 +367,7 @@ fn shut_down(runtime: tokio::runtime::Runtime, wait: Duration) {
             let needs = ResourceCost::from([("gpu", 1)]);
             add(&scheduler, work.needs(needs).timeout(ms(1 + n)).retries(3));
         }
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
     };
     runtime.spawn(run);
     std::thread::sleep(wait);
@@ -403,7 +403,7 @@ fn a_scheduler_outlives_the_runtime_of_a_dropped_run() {
         });
         drop(first);
         let next = add(&scheduler, ok("next"));
-        threads(1).block_on(scheduler.run_until_done());
+        _ = threads(1).block_on(scheduler.run_until_done());
         assert_eq!(state(&scheduler, next), WorkState::Success);
         assert_eq!(events.take().len(), 4);
         assert_done(&scheduler);
@@ -444,7 +444,7 @@ async fn what_comes_from_other_threads_while_it_runs_is_run() {
         .map(|sum| sum.expect("it is served"))
         .collect();
     stop.cancel();
-    service.await.expect("it returns");
+    _ = service.await.expect("it returns");
     assert_eq!(sums, [1225, 1275, 1325, 1375]);
     assert_eq!(handle.metrics().success, 200);
 }
@@ -471,7 +471,7 @@ async fn an_explanation_in_one_line_is_short_and_never_empty() {
     assert_eq!(why.lines.len(), 60, "all of them are there to be read");
     let line = why.to_string();
     assert!(line.ends_with("it waits for \"part 7\"; and 52 more"), "{line}");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let why = scheduler.explain(sum).expect("it is known");
     assert_eq!(why.to_string(), "it does not wait");
 }

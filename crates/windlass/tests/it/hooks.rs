@@ -75,7 +75,7 @@ async fn every_attempt_begins_with_a_reset_and_ends_with_its_hook() {
     for (answers, expected) in cases {
         let (mut scheduler, log) = (scheduler(1), Log::default());
         add(&scheduler, WorkSpec::new(Hooked::new(&log, answers)).retries(1));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(log.take(), expected, "{answers:?}");
     }
 }
@@ -85,7 +85,7 @@ async fn a_cancel_is_told_as_an_abort_only_if_an_attempt_was_under_way() {
     let (mut scheduler, log) = (scheduler(1), Log::default());
     let before = add(&scheduler, WorkSpec::new(Hooked::new(&log, &[])));
     scheduler.cancel(before);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), [""; 0]);
     let running = add(&scheduler, WorkSpec::new(Hooked::new(&log, &[])));
     let handle = scheduler.handle();
@@ -93,7 +93,7 @@ async fn a_cancel_is_told_as_an_abort_only_if_an_attempt_was_under_way() {
         tokio::time::sleep(ms(5)).await;
         handle.cancel(running);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), ["reset", "run 1", "abort"]);
 }
 
@@ -103,7 +103,7 @@ async fn a_timeout_is_told_as_the_failure_that_it_is() {
     let mut scheduler = scheduler(1);
     let work = WorkSpec::new(Hooked::new(&log, &[])).timeout(ms(5)).retries(1);
     add(&scheduler, work);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), ["reset", "run 1", "retry", "reset", "run 2", "raise"]);
 }
 
@@ -113,7 +113,7 @@ async fn those_who_depend_on_a_work_start_after_its_hook() {
     let first = add(&scheduler, WorkSpec::new(Hooked::new(&log, &[WorkOutcome::Success])));
     let second = Hooked::new(&log, &[WorkOutcome::Success]);
     add(&scheduler, WorkSpec::new(second).after([first]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), ["reset", "run 1", "success", "reset", "run 1", "success"]);
 }
 
@@ -131,7 +131,7 @@ async fn wrappers_pass_the_hooks_on() {
         assert_eq!(work.name(), "hooked");
         let mut scheduler = scheduler(1);
         scheduler.add_work(work, vec![], 1);
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let expected = ["reset", "run 1", "retry", "reset", "run 2", "success"];
         assert_eq!(log.take(), expected);
     }
@@ -197,7 +197,7 @@ async fn a_panic_in_a_hook_is_the_works_panic() {
         let work = Brittle { hook, log: log.clone(), answer };
         let work = add(&scheduler, WorkSpec::new(work).retries(3));
         let next = add(&scheduler, ok("next"));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(log.take(), expected, "{hook}");
         assert_eq!(state(&scheduler, work).to_string(), end, "{hook}");
         if end == "Failed" {
@@ -244,7 +244,7 @@ impl Work for Busy {
 async fn hooks_may_use_a_handle() {
     let mut scheduler = scheduler(1);
     add(&scheduler, WorkSpec::new(Busy(scheduler.handle())).retries(1));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().success, 5);
     assert_done(&scheduler);
 }
@@ -258,7 +258,7 @@ async fn a_batch_has_no_hooks_of_its_own_and_its_children_have() {
         (0..2).map(move |_| WorkSpec::new(Hooked::new(&log, &[WorkOutcome::Success])))
     };
     add(&scheduler, WorkSpec::new(BatchWork::new("batch", 1, children)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), ["reset", "run 1", "success", "reset", "run 1", "success"]);
 }
 
@@ -287,7 +287,7 @@ async fn the_last_hook_tells_how_it_ended_also_if_time_is_up_meanwhile() {
         let (mut scheduler, log) = (scheduler(1), Log::default());
         let timeout = std::time::Duration::from_micros(150 + n);
         let work = add(&scheduler, WorkSpec::new(Punctual(log.clone())).timeout(timeout));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let last = log.take().pop().expect("a hook was called");
         let expected = if state(&scheduler, work).is_success() { "success" } else { "raise" };
         assert_eq!(last, expected, "after {timeout:?}");

@@ -19,7 +19,7 @@ async fn values_come_in_the_shape_of_the_inputs_and_again_at_every_attempt() {
         Ok(*one + *two + rest.iter().map(|n| **n).sum::<u32>())
     });
     let sum = scheduler.spawn(sum.retries(5)).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let deps = scheduler.snapshot_of(sum.id()).expect("it is known").deps;
     assert_eq!(deps, [one.id(), two.id(), rest[0].id(), rest[1].id()]);
     assert_eq!(*sum.await.expect("it has succeeded"), 10);
@@ -32,7 +32,7 @@ async fn a_failed_input_blocks_the_work_that_takes_it() {
     let broken = scheduler.spawn(broken).expect("it fits");
     let takes = work_after("takes", &broken, |_, n| async move { Ok(*n) });
     let takes = scheduler.spawn(takes).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let failure = takes.await.expect_err("there is nothing to take");
     assert_eq!(failure.state, WorkState::Blocked);
 }
@@ -45,9 +45,9 @@ async fn a_skipped_input_is_told_as_the_reason() {
     let rescue = scheduler.spawn(rescue).expect("it fits");
     let takes = work_after("takes", &rescue, |_, n| async move { Ok(*n) }).retries(3);
     let takes = scheduler.spawn(takes).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let failure = takes.await.expect_err("there is nothing to take");
-    let text = "work \"takes\" failed: \"rescue\", which it needs, brought nothing";
+    let text = "work \"takes\" failed: \"rescue\", which it needs, has no value";
     assert_eq!(failure.to_string(), text);
     assert_eq!(scheduler.metrics().attempts, 2, "it is not tried again");
 }

@@ -26,7 +26,7 @@ async fn works_run_within_what_they_need() {
     add(&scheduler, takes("both", ms(10)).needs(gpus(2)));
     add(&scheduler, takes("one more", ms(10)).needs(gpus(1)));
     add(&scheduler, takes("none", ms(10)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = ["0ns one", "0ns none", "10ms both", "20ms one more"];
     assert_eq!(starts(&mut events), expected, "what refused the second is set aside for it");
 }
@@ -38,7 +38,7 @@ async fn strict_order_lets_nobody_pass() {
     add(&scheduler, takes("one", ms(10)).needs(gpus(1)));
     add(&scheduler, takes("both", ms(10)).needs(gpus(2)));
     add(&scheduler, takes("none", ms(10)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(starts(&mut events), ["0ns one", "10ms both", "10ms none"]);
 }
 
@@ -73,7 +73,7 @@ async fn slots_change_while_it_runs() {
         sleep(ms(88)).await;
         handle.set_max_concurrency(2);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected =
         ["0ns work 0", "5ms work 1", "5ms work 2", "10ms work 3", "100ms work 4", "100ms work 5"];
     assert_eq!(starts(&mut events), expected);
@@ -92,7 +92,7 @@ async fn a_lowered_limit_is_a_debt_that_is_worked_off() {
         sleep(ms(5)).await;
         handle.set_limits(gpus(2));
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(starts(&mut events)[4], "30ms last", "when less than two are in use");
 }
 
@@ -105,7 +105,7 @@ async fn schedulers_share_a_capacity_and_wake_each_other() {
         add(&one, takes(&format!("one {n}"), ms(10)).needs(gpus(1)));
         add(&other, takes(&format!("other {n}"), ms(10)).needs(gpus(1)));
     }
-    tokio::join!(one.run_until_done(), other.run_until_done());
+    _ = tokio::join!(one.run_until_done(), other.run_until_done());
     let mut all = starts(&mut its);
     all.extend(starts(&mut others));
     assert_eq!(all.len(), 6);
@@ -138,7 +138,7 @@ async fn rates_and_quotas_count_starts() {
     for n in 0..5 {
         add(&scheduler, ok(&format!("work {n}")).needs(needs.clone()));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = ["0ns work 0", "0ns work 1", "10ms work 2", "100ms work 3", "100ms work 4"];
     assert_eq!(starts(&mut events), expected);
 }
@@ -155,6 +155,6 @@ async fn a_work_that_goes_on_uses_up_no_rate() {
         Ok(())
     });
     add(&scheduler, waits.needs(needs));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[1], "5ms waits Success 1");
 }

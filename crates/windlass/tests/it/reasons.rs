@@ -12,7 +12,7 @@ fn broken(name: &str) -> WorkSpec {
 async fn check(spec: WorkSpec, status: &str) {
     let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
     let work = scheduler.submit(spec).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.snapshot_of(work).expect("it is known").status(), status);
 }
 

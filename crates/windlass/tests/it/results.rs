@@ -54,7 +54,7 @@ async fn a_body_can_be_taken_back_after_every_end() {
         ),
         add(&scheduler, ok("skipped").after([Dependency::failed(good)])),
     ];
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     for work in works {
         let name = look(&scheduler, work).name;
         let body = scheduler.take_work(work).unwrap_or_else(|| panic!("{name} has a body"));
@@ -70,11 +70,11 @@ async fn a_closure_that_is_taken_back_has_its_name_and_can_be_added_again() {
     for name in ["short", "one that is too long to be kept in place"] {
         let mut scheduler = scheduler(1);
         let first = add(&scheduler, work_fn(name, |_| async { Ok(()) }));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let body = scheduler.take_work(first).expect("it has ended");
         assert_eq!(body.name(), name);
         let again = scheduler.add_work(body, vec![], 0);
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_eq!(*look(&scheduler, again).name, *name);
         assert_eq!(scheduler.take_work(again).expect("it has ended").name(), name);
         assert_eq!(scheduler.metrics().success, 2);
@@ -128,7 +128,7 @@ async fn attempts_durations_and_errors_are_kept_on_every_path() {
     for (spec, attempts, last, total, error) in works {
         expected.push((add(&scheduler, spec), attempts, ms(last), ms(total), error));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     for (work, attempts, last, total, error) in expected {
         let seen = look(&scheduler, work);
         let got =
@@ -160,7 +160,7 @@ async fn a_work_brings_a_value_to_later_works_also_across_retries() {
     });
     let times = scheduler.spawn(times.after([&six]).retries(1)).expect("it is taken in");
     assert_eq!(six.value(), None);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(*times.clone().await.expect("it succeeds"), 42);
     assert_eq!(*times.await.expect("as often as asked"), 42);
     assert_eq!(six.value().as_deref(), Some(&6));
@@ -183,7 +183,7 @@ async fn a_work_that_does_not_succeed_says_why_and_brings_nothing() {
     }));
     let fine = add(&scheduler, ok("fine"));
     let skipped = spawn(work_fn("skipped", |_| async { Ok(1) }).after([Dependency::failed(fine)]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         (&failing, "work \"failing\" failed: no luck; no retries left after attempt 1"),
         (&blocked, "work \"blocked\" was blocked: it waits for \"failing\", which is Failed"),
@@ -212,7 +212,7 @@ async fn a_value_is_not_there_before_the_work_has_succeeded() {
         sleep(ms(10)).await;
         early.value()
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(looker.await.expect("it only looks"), None, "its child has not ended");
     assert_eq!(parent.value().as_deref(), Some(&1));
     assert_eq!(computed.value().as_deref(), Some(&2));
@@ -229,7 +229,7 @@ async fn execute_brings_the_value_or_the_reason() {
         (good, bad, refused)
     });
     add(&scheduler, takes("keeps it running", ms(10)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let (good, bad, refused) = client.await.expect("all were answered");
     assert_eq!(good.as_deref().map(String::as_str), Ok("fine"));
     let Err(ExecuteError::Failed(failure)) = bad else { panic!("it fails") };
@@ -245,7 +245,7 @@ async fn a_value_that_nobody_wants_any_more_does_not_stop_its_work() {
     let impatient = tokio::spawn(async move {
         tokio::time::timeout(ms(1), handle.execute(takes("slow", ms(50)))).await
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     impatient.await.expect("it is patient for 1 ms").expect_err("and no longer");
     assert_eq!(scheduler.metrics().success, 2);
 }
@@ -263,7 +263,7 @@ async fn a_value_that_nobody_can_ask_for_is_not_kept() {
     };
     scheduler.submit(bring(&given)).expect("it is taken in");
     let reference = scheduler.spawn(bring(&held)).expect("it is taken in");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!((Arc::strong_count(&given), Arc::strong_count(&held)), (1, 2));
     drop(reference);
 }
@@ -273,11 +273,11 @@ async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
     let (mut scheduler, mut events) = watched(4);
     let mut sequence = WorkSequence::new();
     assert_eq!(sequence.ids(), []);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let step = |name| Box::new(Act::new(name, |_| async { WorkOutcome::Success }));
     let ids = ["a", "b", "c"].map(|name| sequence.push(&scheduler, step(name), 0));
     assert_eq!(sequence.ids(), ids);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let started = events.take().into_iter().filter(|event| event.state == WorkState::Running);
     assert_eq!(started.map(|event| event.id).collect::<Vec<_>>(), ids);
 
@@ -285,7 +285,7 @@ async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
     let breaks = Box::new(Act::new("breaks", |_| async { failed("broken") }));
     broken.push(&scheduler, breaks, 0);
     broken.push(scheduler.handle(), step("d"), 0);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let ends: Vec<_> = broken.ids().iter().map(|work| state(&scheduler, *work)).collect();
     assert_eq!(ends, [WorkState::Failed, WorkState::Blocked]);
 }
@@ -301,7 +301,7 @@ async fn told(work: Act, retries: u32) -> (Vec<String>, WorkState) {
         assert_ne!(*outcome, failed("do panic"), "the callback breaks");
     });
     let work = scheduler.add_work(Box::new(WorkWithCallback::new(work, callback)), vec![], retries);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     (log.take(), state(&scheduler, work))
 }
 
@@ -337,12 +337,12 @@ async fn what_failed_can_be_reopened_with_everything_that_follows_it() {
     let flaky = answers("flaky", ms(1), &[failed("first time"), WorkOutcome::Success]);
     let flaky = add(&scheduler, flaky);
     let follower = add(&scheduler, ok("follower").after([flaky]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, follower), WorkState::Blocked);
     events.take();
     scheduler.reopen(flaky).expect("it failed");
     assert_eq!(state(&scheduler, follower), WorkState::Pending);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "1ms flaky Pending 1",
         "1ms follower Pending 0",
@@ -366,12 +366,12 @@ async fn a_reopened_work_that_is_awaited_tells_of_its_next_end() {
     let plain = scheduler.spawn(ok("plain").after([&flaky])).expect("it fits");
     let follower = work_after("follower", &flaky, |_, value| async move { Ok(*value + 40) });
     let mut follower = scheduler.spawn(follower).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(flaky.clone().await.expect_err("it failed").state, WorkState::Failed);
     assert_eq!((&mut follower).await.expect_err("it follows that").state, WorkState::Blocked);
     scheduler.reopen(flaky.id()).expect("it failed");
     assert!(follower.clone().now_or_never().is_none(), "it has yet to end");
-    let (early, ()) = tokio::join!(follower.clone(), scheduler.run_until_done());
+    let (early, _) = tokio::join!(follower.clone(), scheduler.run_until_done());
     assert_eq!(early.as_deref(), Ok(&42));
     assert_eq!(flaky.await.as_deref(), Ok(&2));
     assert_eq!(follower.await.as_deref(), Ok(&42));
@@ -390,7 +390,7 @@ async fn a_work_that_waits_while_another_is_reopened_ends_for_those_who_await_it
         sleep(ms(500)).await;
         handle.reopen(broken).expect("it failed");
     };
-    let (end, (), ()) = tokio::join!(waiting, reopened, scheduler.run_until_done());
+    let (end, (), _) = tokio::join!(waiting, reopened, scheduler.run_until_done());
     assert_eq!(end.as_deref(), Ok(&()));
 }
 
@@ -399,7 +399,7 @@ async fn what_has_no_body_any_more_is_not_reopened() {
     let mut scheduler = scheduler(2);
     let broken = add(&scheduler, fails("broken"));
     let follower = add(&scheduler, ok("follower").after([broken]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     drop(scheduler.take_work(follower));
     let refused = scheduler.reopen(broken).expect_err("its follower is gone");
     let text = format!("the body of work {follower} is gone, so it cannot be tried again");
@@ -416,7 +416,7 @@ async fn a_work_whose_gate_went_with_it_is_not_reopened() {
         settle().await;
         handle.cancel(gated);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let refused = scheduler.reopen(gated).expect_err("its gate went with it");
     let text = format!("the gate of work {gated} is gone, so it cannot be tried again");
     assert_eq!(refused.to_string(), text);
@@ -430,10 +430,12 @@ async fn a_gate_that_has_opened_stays_open_for_a_work_that_is_reopened() {
     let flaky = add(&scheduler, flaky.gate(std::future::ready(())));
     let done = [Dependency::done(flaky)];
     let follower = add(&scheduler, ok("follower").after(done).gate(std::future::ready(())));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, follower), WorkState::Success);
     scheduler.reopen(flaky).expect("it failed");
-    tokio::time::timeout(secs(1), scheduler.run_until_done()).await.expect("nothing holds it up");
+    _ = tokio::time::timeout(secs(1), scheduler.run_until_done())
+        .await
+        .expect("nothing holds it up");
     assert_eq!(scheduler.metrics().success, 2);
     assert_eq!(look(&scheduler, follower).attempts, 2);
 }
@@ -446,7 +448,7 @@ async fn a_work_with_the_only_slot_waits_for_another_without_it() {
         Ok(*answer)
     });
     let asks = scheduler.spawn(asks).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(*asks.await.expect("it was answered"), 42);
 }
 
@@ -474,7 +476,7 @@ async fn an_error_whose_text_panics_is_the_works_panic() {
         });
         add(&scheduler, work.retries(3))
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     for work in works {
         let seen = look(&scheduler, work);
         let error = Some("the work panicked: on purpose");
@@ -487,7 +489,7 @@ async fn an_error_whose_text_panics_is_the_works_panic() {
 async fn reopens_take(works: usize) -> Duration {
     let mut scheduler = scheduler(4);
     let failed: Vec<_> = (0..works).map(|_| add(&scheduler, fails("fails"))).collect();
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let start = processor_time();
     for work in &failed[..20] {
         scheduler.reopen(*work).expect("it has failed");
@@ -511,7 +513,7 @@ async fn a_value_with_one_taker_is_returned_itself() {
     let broken = work_fn("broken", |_| async { Err::<Sole, _>(WorkError::msg("no")) });
     let broken = scheduler.spawn(broken).expect("it fits");
     let shared = scheduler.spawn(work_fn("shared", |_| async { Ok(Sole(8)) })).expect("it fits");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(sole.take().await, Ok(Sole(7)));
     assert!(matches!(broken.take().await, Err(TakeError::Failed(_))));
     let other = shared.clone();

@@ -25,7 +25,7 @@ async fn a_retry_is_pending_at_once_and_leaves_everything_to_the_others() {
         tokio::time::sleep(ms(20)).await;
         look(&handle, tried)
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = looker.await.expect("it only looks");
     assert!(matches!(seen.phase, Phase::Delayed { .. }), "{:?}", seen.phase);
     assert_eq!((seen.state, seen.attempts, seen.retries_left), (WorkState::Pending, 1, 0));
@@ -47,7 +47,7 @@ async fn a_retry_without_a_delay_waits_for_the_configured_one() {
     let (mut scheduler, mut events) = watch(builder);
     let tried = answers("tried", ms(0), &[retry(Duration::ZERO), WorkOutcome::Success]);
     add(&scheduler, tried.retries(1));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[2], "700ms tried Running 2");
 }
 
@@ -64,7 +64,7 @@ async fn a_retry_with_no_budget_fails_and_keeps_the_last_reason() {
         Err::<(), _>(WorkError::msg(format!("no route {}", ctx.attempt)))
     });
     let fails = add(&scheduler, fails);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         (silent, "it asked to be tried again; no retries left after attempt 2", 2),
         (talks, "disk 3 is full; no retries left after attempt 3", 3),
@@ -81,7 +81,7 @@ async fn a_retry_with_no_budget_fails_and_keeps_the_last_reason() {
 async fn failed_is_final_whatever_the_budget() {
     let (mut scheduler, mut events) = watched(1);
     let work = add(&scheduler, fails("work").retries(RETRY_A_LOT));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns work Running 1", "0ns work Failed 1"]);
     let seen = look(&scheduler, work);
     assert_eq!((seen.last_error.as_deref(), seen.retries_left), (Some("broken"), RETRY_A_LOT));
@@ -93,7 +93,7 @@ async fn a_panic_fails_with_its_message_and_is_not_retried() {
     let work = act("work", |_| async { panic!("out of {}", "cheese") });
     let work = add(&scheduler, work.retries(3));
     let follower = add(&scheduler, ok("follower").after([work]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen, ["0ns work Running 1", "0ns work Failed 1", "0ns follower Blocked 0"]);
     assert_eq!(last_error(&scheduler, work), "the work panicked: out of cheese");
@@ -122,7 +122,7 @@ async fn a_panic_whose_payload_panics_when_it_is_dropped_is_a_panic_like_any_oth
     let gated = ok("gated").gate(async { std::panic::panic_any(Spiteful) });
     let works = [at_once, later, gated].map(|spec| add(&scheduler, spec));
     let next = add(&scheduler, ok("next"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     for work in works {
         assert_eq!(look(&scheduler, work).status(), "failed: the work panicked: no message");
     }
@@ -137,7 +137,7 @@ async fn a_pending_cancel_wins_over_a_panic() {
         panic!("too late")
     });
     add(&scheduler, work.retries(3));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns work Running 1", "0ns work Cancelled 1"]);
 }
 
@@ -150,7 +150,7 @@ fn the_constants_are_those_of_the_origin() {
 async fn starts(policy: RetryPolicy, seed: u64) -> Vec<u64> {
     let (mut scheduler, mut events) = watch(WorkScheduler::builder().seed(seed));
     add(&scheduler, answers("work", ms(0), &[retry(Duration::ZERO)]).retry(policy));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let starts = events.take().into_iter().filter(|event| event.state == WorkState::Running);
     starts.map(|event| event.at.as_nanos() / 1_000_000_000).collect()
 }
@@ -203,7 +203,7 @@ async fn an_explicit_delay_goes_before_the_policy() {
     let (mut scheduler, mut events) = watched(1);
     let work = answers("work", ms(0), &[retry(ms(20)), WorkOutcome::Success]);
     add(&scheduler, work.retry(RetryPolicy::fixed(secs(9))));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[2], "20ms work Running 2");
 }
 
@@ -225,7 +225,7 @@ async fn an_error_of_a_closure_is_retried_and_a_fatal_one_is_not() {
     let gives_up = add(&scheduler, gives_up.retries(5));
     let parsed_once = work_fn("fatal", |_| async { Ok("x".parse::<u32>().map_err(Fatal)?) });
     let parsed_once = add(&scheduler, parsed_once.retries(5));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(*parses.clone().await.expect("the third attempt parses"), 7);
     assert_eq!(calls.load(Ordering::Relaxed), 3);
     assert_eq!(last_error(&scheduler, parses.id()), "invalid digit found in string");
@@ -242,7 +242,7 @@ async fn a_retry_comes_due_whoever_is_busy() {
     add(&scheduler, answers("tried", ms(0), &[retry(ms(10)), WorkOutcome::Success]).retries(1));
     add(&scheduler, act("at once", |_| async { retry(ms(20)) }).retries(1));
     add(&scheduler, takes("long", secs(1)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert!(seen.contains(&"10ms tried Running 2".to_owned()), "{seen:?}");
     assert!(seen.contains(&"20ms at once Running 2".to_owned()), "{seen:?}");
@@ -259,7 +259,7 @@ async fn only_works_that_have_not_ended_have_retries_left_in_the_metrics() {
     assert_eq!(left(&scheduler), 3 + 5 + 7 + 11);
     scheduler.cancel(cancelled);
     assert_eq!(left(&scheduler), 3 + 5 + 7);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(left(&scheduler), 0);
     assert_eq!(look(&scheduler, good).retries_left, 3, "a snapshot has what a work did not use");
     scheduler.forget(good);

@@ -52,7 +52,7 @@ fn a_body_that_never_yields_keeps_its_thread_and_nothing_else() {
                 async { WorkOutcome::Success }
             });
             add(&scheduler, frees.after(before));
-            threads(2).block_on(scheduler.run_until_done());
+            _ = threads(2).block_on(scheduler.run_until_done());
             assert_eq!(state(&scheduler, blocked), WorkState::Success);
             assert_eq!(scheduler.metrics().success, 2 + 3 * wide);
         });
@@ -74,7 +74,7 @@ fn a_body_that_never_yields_stops_nobody_after_many_that_took_no_time() {
             async { WorkOutcome::Success }
         });
         add(&scheduler, frees);
-        threads(2).block_on(scheduler.run_until_done());
+        _ = threads(2).block_on(scheduler.run_until_done());
         assert_eq!(scheduler.metrics().success, 2003);
     });
 }
@@ -120,7 +120,7 @@ fn what_a_runner_has_begun_is_found_while_it_lets_a_body_that_never_yields_go_fi
             is_free.recv().expect("somebody tells it");
         });
         is_taken.recv().expect("a thread is taken");
-        runtime.block_on(scheduler.run_until_done());
+        _ = runtime.block_on(scheduler.run_until_done());
         assert_eq!(scheduler.metrics().success, 3);
     });
 }
@@ -163,7 +163,7 @@ fn works_that_never_wait_keep_nobody_from_it(time_stands_still: bool) {
                 }
                 stopped.cancel();
             });
-            scheduler.run_until_done_with_cancel(stop).await;
+            _ = scheduler.run_until_done_with_cancel(stop).await;
             other.await.expect("it had its turns");
             assert!(count.load(Ordering::Relaxed) >= 3000);
             assert_done(&scheduler);
@@ -197,7 +197,7 @@ fn waits_on_several_threads_lose_no_wake_up() {
                     });
                     add(&scheduler, work);
                 }
-                scheduler.run_until_done().await;
+                _ = scheduler.run_until_done().await;
                 assert_eq!(scheduler.metrics().success, 100);
             });
         });
@@ -231,7 +231,7 @@ fn no_more_bodies_are_polled_at_once_than_there_are_slots() {
                 });
                 add(&scheduler, work);
             }
-            scheduler.run_until_done().await;
+            _ = scheduler.run_until_done().await;
             assert_eq!(scheduler.metrics().success, 200);
             assert!(!too_many.load(Ordering::SeqCst), "never three at once");
         });
@@ -266,7 +266,7 @@ fn one_that_goes_on_does_not_wait_for_a_body_that_never_yields() {
         });
         let holds = add(&scheduler, holds.needs(limits));
         add(&scheduler, blocks("blocked", told).after([holds]));
-        threads(2).block_on(scheduler.run_until_done());
+        _ = threads(2).block_on(scheduler.run_until_done());
         assert_eq!(scheduler.metrics().success, 3);
     });
 }
@@ -286,7 +286,7 @@ fn whoever_hands_over_a_body_that_never_yields_is_not_stopped_by_it() {
         threads(2).block_on(async move {
             // On a thread of the runtime: a runner that is started there begins there.
             let run = tokio::spawn(async move {
-                scheduler.run_until_done().await;
+                _ = scheduler.run_until_done().await;
                 scheduler.metrics().success
             });
             assert_eq!(run.await.expect("it runs"), 3);
@@ -308,7 +308,7 @@ impl Wake for Woken {
 async fn looking_at_an_idle_scheduler_wakes_nobody() {
     let mut scheduler = scheduler(1);
     let (handle, work) = (scheduler.handle(), add(&scheduler, ok("work")));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(woken.clone());
     let mut run = pin!(scheduler.run_until_cancelled(CancellationToken::new()));
@@ -368,7 +368,7 @@ fn what_a_dropped_run_has_left_on_another_runtime_takes_no_thread_from_the_next(
         let value = second.block_on(async move {
             let handle = scheduler.handle();
             tokio::spawn(async move {
-                scheduler.run_until_cancelled(CancellationToken::new()).await;
+                _ = scheduler.run_until_cancelled(CancellationToken::new()).await;
             });
             handle.execute(work_fn("next", |_| async { Ok(7) })).await
         });

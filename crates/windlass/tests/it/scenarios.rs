@@ -46,7 +46,7 @@ async fn run(scenario: &Scenario) -> Trace {
         done.cancel();
     });
     // The director is polled first: within one instant things are done before time passes.
-    tokio::join!(biased; direct, run);
+    _ = tokio::join!(biased; direct, run);
     assert_eq!(scheduler.metrics().events_dropped, 0);
     director.trace(&mut events)
 }

@@ -22,7 +22,7 @@ async fn statuses(scheduler: &mut WorkScheduler, after: u64) -> Vec<String> {
     };
     tokio::select! {
         seen = looker => seen,
-        () = scheduler.run_until_done() => panic!("it ended before the look"),
+        _ = scheduler.run_until_done() => panic!("it ended before the look"),
     }
 }
 
@@ -96,7 +96,7 @@ async fn a_retry_counts_down() {
     };
     let seen = tokio::select! {
         seen = looker => seen,
-        () = scheduler.run_until_done() => panic!("it is tried five times"),
+        _ = scheduler.run_until_done() => panic!("it is tried five times"),
     };
     let expected = [
         "Retrying in 1 min 30 s (attempt 2 of 6)",
@@ -117,7 +117,7 @@ async fn a_snapshot_knows_the_neighbours() {
     let deps = |work| look(&scheduler, work).deps;
     assert_eq!([deps(a), deps(b), deps(c)], [vec![], vec![a], vec![a, b]]);
     assert_eq!(look(&scheduler, a).dependents, [c, b]);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let ids: Vec<_> = scheduler.snapshot().into_iter().map(|work| work.id).collect();
     assert_eq!(ids, [a, b, c], "by id");
     assert_eq!(ids.iter().map(WorkId::to_string).collect::<Vec<_>>(), ["1", "2", "3"]);
@@ -132,7 +132,7 @@ async fn explained(scheduler: &mut WorkScheduler, work: WorkId, after: u64) -> S
     };
     tokio::select! {
         seen = looker => seen,
-        () = scheduler.run_until_done() => panic!("it ended before the look"),
+        _ = scheduler.run_until_done() => panic!("it ended before the look"),
     }
 }
 
@@ -154,7 +154,7 @@ async fn a_ready_work_says_that_it_waits_for_a_runner() {
     assert_eq!(idle, "1 before it in line, the first is \"looks\"");
     let idle = scheduler.explain(looks.id()).expect("it is known").to_string();
     assert_eq!(idle, "it is ready, but the scheduler does not run");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let why = "it is ready and waits for a free runner: every thread polls a body";
     assert_eq!(*looks.await.expect("it only looks"), why);
 }
@@ -269,7 +269,7 @@ async fn taking_the_named_reasons_away_lets_a_work_start() {
         }
         steps
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(helper.await.expect("it could help"), 3);
     let seen = events.seen();
     assert_eq!(seen.last().map(String::as_str), Some("2ms work Success 1"));
@@ -282,7 +282,7 @@ async fn a_name_compares_with_any_text_wherever_it_is_told() {
     let (mut scheduler, mut events) = watched(1);
     let mut changes = scheduler.subscribe();
     let fetch = scheduler.spawn(fails("fetch")).expect("nothing is in its way");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let snapshot = look(&scheduler, fetch.id());
     assert_eq!(snapshot.name, "fetch");
     assert_eq!("fetch", snapshot.name);

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::future::join_all;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -65,7 +66,7 @@ async fn every_attempt_has_a_span_with_its_work_and_number() {
     let mut scheduler = scheduler(1);
     add(&scheduler, answers("flaky", ms(1), &[retry(ms(1)), WorkOutcome::Success]).retries(1));
     add(&scheduler, fails("broken"));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "attempt work=flaky id=1 attempt=1",
         "attempt work=broken id=2 attempt=1",
@@ -83,7 +84,7 @@ async fn a_retry_is_told_once_with_its_error_and_the_delay_of_its_policy() {
     });
     let backoff = RetryPolicy::exponential(ms(100)).times(5);
     scheduler.submit(flaky.retry(backoff)).expect("nothing is in its way");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let retried = |attempt, delay| {
         format!(
             "INFO message=work will be retried work=\"flaky\" id=1 attempt={attempt} \
@@ -102,7 +103,7 @@ async fn a_failure_is_told_once_and_so_is_everything_that_it_blocks_or_makes_nee
     let next = add(&scheduler, ok("next").after([bad]));
     add(&scheduler, ok("last").after([next]));
     add(&scheduler, ok("report").after([Dependency::failed(good)]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "DEBUG message=work skipped work=\"report\" id=5",
         "DEBUG message=work succeeded id=1 attempt=1",
@@ -125,7 +126,7 @@ async fn a_cancel_is_told_once_whether_the_work_runs_or_waits() {
         settle().await;
         handle.cancel(stops);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "INFO message=work cancelled work=\"waits\" id=1 attempt=0",
         "INFO message=work cancelled work=\"stops\" id=2 attempt=1",
@@ -145,7 +146,7 @@ async fn an_error_is_told_with_the_attempt_that_had_it_and_not_again_at_a_cancel
         tokio::time::sleep(secs(20)).await;
         handle.cancel(stopped);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let asked = "it asked to be tried again";
     let expected = [
         format!(
@@ -160,4 +161,43 @@ async fn an_error_is_told_with_the_attempt_that_had_it_and_not_again_at_a_cancel
         format!("INFO message=work cancelled work=\"stopped\" id={stopped} attempt=1"),
     ];
     assert_eq!(events.take(), expected);
+}
+
+#[tokio::test]
+async fn a_caller_that_waits_while_no_run_is_under_way_is_reported_once() {
+    let (_spans, events, _guard) = Recorder::start();
+    let mut scheduler = scheduler(1);
+    let work = scheduler.spawn(ok("forgotten")).expect("it can run");
+    let others = (0..3).map(|_| scheduler.spawn(ok("other")).expect("it can run"));
+    let mut wait = join_all(others.chain([work]));
+    let reports = loop {
+        tokio::select! {
+            biased;
+            _ = &mut wait => unreachable!("no run is under way"),
+            () = tokio::time::sleep(ms(10)) => {}
+        }
+        let reports = events.take();
+        if !reports.is_empty() {
+            break reports;
+        }
+    };
+    let expected = "WARN message=waiting for work \"other\", but its scheduler is not running: \
+                    call run_until_done";
+    assert_eq!(reports, [expected]);
+    let (ends, summary) = tokio::join!(wait, scheduler.run_until_done());
+    assert!(ends.iter().all(Result::is_ok));
+    assert_eq!(summary.success, 4);
+    assert!(events.take().iter().all(|event| event.contains("work succeeded")));
+}
+
+#[tokio::test]
+async fn a_caller_that_waits_for_a_run_which_begins_after_it_is_not_reported() {
+    let (_spans, events, _guard) = Recorder::start();
+    let mut scheduler = scheduler(1);
+    let handle = scheduler.handle();
+    // It takes longer than a caller is left to wait for a run.
+    let slow = takes("slow", ms(1500));
+    let (end, _) = tokio::join!(handle.execute(slow), scheduler.run_until_done());
+    end.expect("it succeeds");
+    assert_eq!(events.take(), ["DEBUG message=work succeeded id=1 attempt=1"]);
 }

@@ -218,7 +218,7 @@ async fn stress(duration: Duration) {
     let (handle, stop) = (scheduler.handle(), CancellationToken::new());
     let (stopped, told) = (stop.clone(), tokio::spawn(listen(scheduler.subscribe())));
     let service = tokio::spawn(async move {
-        scheduler.run_until_cancelled(stopped).await;
+        _ = scheduler.run_until_cancelled(stopped).await;
         scheduler
     });
     let until = Instant::now() + duration;
@@ -254,7 +254,7 @@ async fn stress(duration: Duration) {
     handle.set_limits(cost(4, 4));
     handle.set_max_concurrency(4);
     let next = add(&handle, ok("next").needs(cost(4, 4)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(state(&handle, next), WorkState::Success, "it goes on");
     drop(scheduler);
     assert!(told.await.expect("in order") > counted(&tally.submitted));
@@ -287,7 +287,7 @@ fn graphs_of_batches_and_batches_of_graphs_leave_nothing_behind() {
                 };
                 add(&scheduler, WorkSpec::new(BatchWork::new("batch", 4, inner)));
             }
-            scheduler.run_until_done().await;
+            _ = scheduler.run_until_done().await;
             let metrics = scheduler.metrics();
             assert_eq!(metrics.attempts, 20 + 400);
             assert_eq!(metrics.total as u64 + metrics.forgotten, 420);
@@ -319,7 +319,7 @@ async fn share(capacity: ResourceCapacity, seed: u64) -> u64 {
         });
         add(&scheduler, work.needs(needs).retries(9).priority((plan % 3) as i64));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_done(&scheduler);
     scheduler.metrics().attempts
 }

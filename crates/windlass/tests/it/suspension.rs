@@ -42,7 +42,7 @@ async fn a_suspended_work_leaves_its_slot_and_resources_to_others_and_takes_them
         sleep(ms(35)).await;
         (waiting, look(&handle, asks))
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let ((waiting, why), wants_on) = looker.await.expect("it only looks");
     assert_eq!((waiting.phase, waiting.state), (Phase::Suspended, WorkState::Running));
     assert_eq!(waiting.status(), "waiting, without a slot");
@@ -72,7 +72,7 @@ async fn a_work_that_goes_on_stands_before_works_that_have_not_begun() {
     for n in 0..3 {
         add(&scheduler, takes(&format!("urgent {n}"), ms(10)).priority(9).gate(sleep(ms(2))));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(
         events.seen()[3],
         "20ms asks Success 1",
@@ -102,7 +102,7 @@ async fn a_cancel_ends_a_suspension_at_once() {
         sleep(ms(30)).await;
         handle.cancel(waits);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(log.take(), ["Err(Cancelled)", "Err(Cancelled)"]);
     assert_eq!(events.seen()[2], "30ms waits Cancelled 1", "without its slot");
     assert_eq!(Cancelled.to_string(), "the work was asked to stop");
@@ -120,7 +120,7 @@ async fn a_cancel_in_line_to_go_on_ends_the_suspension_at_once() {
         assert_eq!(look(&handle, waits).phase, Phase::Resuming);
         handle.cancel(waits);
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[2], "30ms waits Cancelled 1");
 }
 
@@ -143,7 +143,7 @@ async fn a_wait_can_be_ended_from_outside_also_before_it_begins() {
         assert!(handle.wake(waits));
         handle
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let handle = waker.await.expect("it wakes");
     assert_eq!(events.seen()[1], "25ms waits Success 1");
     assert!(!handle.wake(waits), "it has ended");
@@ -165,7 +165,7 @@ async fn a_wait_that_is_dropped_midway_is_over() {
     });
     add(&scheduler, waits);
     add(&scheduler, takes("other", ms(50)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.seen();
     assert_eq!(seen[2..], ["50ms other Success 1", "51ms waits Success 1"]);
 }
@@ -190,7 +190,7 @@ async fn waits_side_by_side_end_one_by_one() {
     add(&scheduler, waits);
     let other = ok("other").gate(sleep(ms(20)));
     add(&scheduler, other);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "0ns waits Running 1",
         "20ms other Running 1",
@@ -219,7 +219,7 @@ async fn a_task_of_the_body_may_suspend_the_attempt_and_outlive_it() {
     });
     add(&scheduler, spawns);
     add(&scheduler, takes("other", ms(10)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[2], "10ms spawns Success 1");
     sleep(ms(200)).await;
     assert_eq!(log.take(), ["waited Ok(())"], "nobody is left waiting for a slot");
@@ -254,7 +254,7 @@ async fn a_suspension_after_the_attempt_is_over_only_waits() {
         assert_eq!(look(&handle, leaks).attempts, 2);
         go.notify_one();
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[3], "50ms leaks Success 2", "its second attempt never waited for it");
     sleep(ms(10)).await;
     assert_eq!(log.take(), ["attempt 1 waited Ok(())", "attempt 1 refused true"]);
@@ -271,7 +271,7 @@ async fn hundreds_wait_at_one_slot() {
             work_fn("waits", |ctx| async move { Ok(ctx.suspend(sleep(secs(60))).await?) }),
         );
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(start.elapsed(), secs(60));
     assert_eq!(scheduler.metrics().success, 300);
 }
@@ -374,7 +374,7 @@ async fn a_wait_that_begins_when_another_has_just_got_its_slot_leaves_it_that() 
     });
     add(&scheduler, has_the_slot);
     let ended = tokio::time::timeout(secs(30), scheduler.run_until_done()).await;
-    ended.expect("the wait that is over goes on");
+    _ = ended.expect("the wait that is over goes on");
     assert_eq!(state(&scheduler, waits), WorkState::Success);
 }
 

@@ -33,7 +33,7 @@ async fn an_attempt_that_times_out_is_told_and_dropped_after_its_grace() {
             std::future::pending()
         });
         let work = add(&scheduler, work.timeout(ms(100)).retries(1));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let again = dropped_at + 1000;
         let expected = [
             "0ns work Running 1".to_owned(),
@@ -65,7 +65,7 @@ async fn a_timeout_is_a_failure_whatever_the_body_answers_meanwhile() {
             }
         });
         let work = add(&scheduler, work.timeout(ms(10)).retry(RetryPolicy::fixed(ms(5)).times(1)));
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         let expected = [
             "0ns work Running 1",
             "10ms work Pending 1",
@@ -82,7 +82,7 @@ async fn an_attempt_within_its_time_is_left_alone_and_the_next_has_all_of_it() {
     let (mut scheduler, mut events) = watched(1);
     let work = answers("work", ms(80), &[retry(ms(50)), WorkOutcome::Success]);
     add(&scheduler, work.timeout(ms(100)).retries(1));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[3], "210ms work Success 2");
 }
 
@@ -95,7 +95,7 @@ async fn a_cancel_wins_over_a_timeout() {
         tokio::time::sleep(ms(50)).await;
         assert!(handle.cancel(work), "it has not ended");
     });
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns work Running 1", "110ms work Cancelled 1"]);
 }
 
@@ -105,7 +105,7 @@ async fn a_deadline_that_passes_before_the_start_fails_the_work() {
     add(&scheduler, takes("holder", ms(100)));
     let late = add(&scheduler, ok("late").deadline(Instant::now() + ms(60)).retries(5));
     add(&scheduler, ok("follower").after([late]));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected = [
         "0ns holder Running 1",
         "60ms late Failed 0",
@@ -121,7 +121,7 @@ async fn a_deadline_ends_an_attempt_and_leaves_no_retry() {
     let (mut scheduler, mut events) = watched(1);
     let work = deaf("work").deadline(Instant::now() + ms(60)).retries(5);
     let work = add(&scheduler, work);
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["0ns work Running 1", "60ms work Failed 1"]);
     assert_eq!(last_error(&scheduler, work), "its deadline passed");
 }
@@ -134,7 +134,7 @@ async fn a_deadline_ends_a_retry_delay_and_a_past_one_ends_everything_at_once() 
     tokio::time::advance(ms(5)).await;
     let past = add(&scheduler, ok("past").deadline(Instant::now() - ms(5)));
     assert_eq!(state(&scheduler, past), WorkState::Failed, "without a run");
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let expected =
         ["5ms past Failed 0", "5ms work Running 1", "15ms work Pending 1", "60ms work Failed 1"];
     assert_eq!(events.seen(), expected);
@@ -152,14 +152,14 @@ async fn the_timeout_stands_still_in_a_suspension_and_the_deadline_does_not() {
         })
     };
     add(&scheduler, waits("timed").timeout(ms(70)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[1], "10.06s timed Success 1");
     let tight = add(&scheduler, waits("tight").timeout(ms(50)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[1], "20.11s tight Failed 1", "20 ms are left after the wait");
     assert!(last_error(&scheduler, tight).starts_with("timed out after 50ms"));
     let late = add(&scheduler, waits("late").deadline(Instant::now() + secs(1)));
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[1], "21.11s late Failed 1");
     assert_eq!(look(&scheduler, late).phase, Phase::Failed);
 }
@@ -186,7 +186,7 @@ async fn a_time_that_is_up_at_any_moment_is_nothing_but_a_failure() {
             add(&scheduler, ok("slow").timeout(Duration::from_nanos(n * 100)).retries(1));
         }
         tokio::time::sleep_until(start).await;
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         assert_done(&scheduler);
         for work in scheduler.snapshot() {
             let blamed = work.last_error.is_some();

@@ -126,7 +126,7 @@ async fn run_a_world(seed: u64) {
         let spec = work.after(edges.collect::<Vec<_>>()).needs(needs).retries(plan.retries);
         ids.push(add(&scheduler, spec));
     }
-    scheduler.run_until_done().await;
+    _ = scheduler.run_until_done().await;
     let seen = events.take();
     check_order(&seen);
     check_starts(&seen, &ids.iter().copied().zip(&plans).collect(), &ids);

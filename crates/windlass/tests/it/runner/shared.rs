@@ -135,7 +135,7 @@ async fn a_runner_and_the_works_of_a_scheduler_share_in_turn() {
     }
     let works = async {
         let began = Instant::now();
-        scheduler.run_until_done().await;
+        _ = scheduler.run_until_done().await;
         began.elapsed().as_millis()
     };
     let (ended, worked) = tokio::join!(ends("run", 20, capacity.clone()), works);

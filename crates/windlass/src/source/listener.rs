@@ -1,4 +1,4 @@
-//! One who waits for something new in a source: a task, room for it, its time, or the end.
+//! Waits for a change of a source: a new task, capacity for it, the time of a retry, or the end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,50 +11,50 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::queue::Queue;
 
-/// Listens to a source. What happens between its making, or the last time it heard something, and
-/// its being polled is heard, too: so look after that, then poll.
-pub(crate) struct Ear<T> {
+/// Listens to a source. It also notices what happens between its creation, or the last time it was ready, and
+/// the next poll: so look at the source first, then poll.
+pub(crate) struct Listener<T> {
     queue: Queue<T>,
     changed: Pin<Box<OwnedNotified>>,
-    bell: Pin<Box<OwnedNotified>>,
-    bell_of: Arc<Notify>,
+    wakeup: Pin<Box<OwnedNotified>>,
+    wakeup_of: Arc<Notify>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Ear<T> {
+impl<T> Listener<T> {
     pub(crate) fn new(queue: &Queue<T>) -> Self {
-        queue.count_ears(1);
-        let (changed, bell_of) = queue.bells();
+        queue.count_listeners(1);
+        let (changed, wakeup_of) = queue.wakeups();
         Self {
             queue: queue.clone(),
             changed: Box::pin(changed.notified_owned()),
-            bell: Box::pin(Arc::clone(&bell_of).notified_owned()),
-            bell_of,
+            wakeup: Box::pin(Arc::clone(&wakeup_of).notified_owned()),
+            wakeup_of,
             timer: None,
         }
     }
 
-    /// Ready when one should look again.
+    /// Ready when the caller should look at the source again.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>, due: Option<Instant>) -> Poll<()> {
         if self.changed.as_mut().poll(context).is_ready() {
             self.listen_anew();
             return Poll::Ready(());
         }
-        if self.bell.as_mut().poll(context).is_ready() {
-            self.bell = Box::pin(Arc::clone(&self.bell_of).notified_owned());
+        if self.wakeup.as_mut().poll(context).is_ready() {
+            self.wakeup = Box::pin(Arc::clone(&self.wakeup_of).notified_owned());
             self.queue.look_again();
             return Poll::Ready(());
         }
         self.poll_timer(context, due)
     }
 
-    /// The source may take from another capacity by now.
+    /// Registers again. The source may use another capacity by now.
     fn listen_anew(&mut self) {
-        let (changed, bell_of) = self.queue.bells();
+        let (changed, wakeup_of) = self.queue.wakeups();
         self.changed = Box::pin(changed.notified_owned());
-        if !Arc::ptr_eq(&bell_of, &self.bell_of) {
-            self.bell = Box::pin(Arc::clone(&bell_of).notified_owned());
-            self.bell_of = bell_of;
+        if !Arc::ptr_eq(&wakeup_of, &self.wakeup_of) {
+            self.wakeup = Box::pin(Arc::clone(&wakeup_of).notified_owned());
+            self.wakeup_of = wakeup_of;
         }
     }
 
@@ -64,16 +64,16 @@ impl<T> Ear<T> {
         if timer.deadline() != due {
             timer.as_mut().reset(due);
         }
-        let rung = timer.as_mut().poll(context);
-        if rung.is_ready() {
+        let notified = timer.as_mut().poll(context);
+        if notified.is_ready() {
             self.timer = None;
         }
-        rung
+        notified
     }
 }
 
-impl<T> Drop for Ear<T> {
+impl<T> Drop for Listener<T> {
     fn drop(&mut self) {
-        self.queue.count_ears(-1);
+        self.queue.count_listeners(-1);
     }
 }
