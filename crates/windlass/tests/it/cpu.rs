@@ -242,7 +242,7 @@ async fn a_work_whose_body_gives_up_a_task_keeps_its_slot_until_that_returns() {
         assert_eq!(handle.state(first), Some(WorkState::Running), "its task has not returned");
         drop(let_go);
     };
-    tokio::join!(scheduler.run_until_done(), waits);
+    _ = tokio::join!(scheduler.run_until_done(), waits);
     assert_eq!(*next.await.expect("it succeeded"), 0, "no task ran beside the next work");
     assert_eq!(busy.load(Ordering::SeqCst), 0);
 }
@@ -271,7 +271,7 @@ async fn a_suspension_begins_when_the_tasks_of_the_attempt_have_returned() {
         assert_eq!(handle.state(next), Some(WorkState::Pending), "the slot is taken");
         drop(let_go);
     };
-    tokio::join!(scheduler.run_until_done(), waits);
+    _ = tokio::join!(scheduler.run_until_done(), waits);
     assert_eq!(scheduler.metrics().success, 2);
 }
 
@@ -298,7 +298,7 @@ async fn a_task_that_no_worker_has_begun_is_withdrawn_by_a_cancel_and_a_timeout(
         }
         handle.cancel(unwanted);
     };
-    tokio::join!(scheduler.run_until_done(), cancels);
+    _ = tokio::join!(scheduler.run_until_done(), cancels);
     assert_eq!(scheduler.state(late), Some(WorkState::Failed));
     assert_eq!(scheduler.state(unwanted), Some(WorkState::Cancelled));
     drop(let_go);
