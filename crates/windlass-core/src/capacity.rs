@@ -32,7 +32,7 @@ use counter::Counter;
 pub use counts::{LevelCounts, RefusalCounts};
 pub use demand::Demand;
 use level::{Level, grown};
-pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
+pub use refusal::{CostError, NamedLevel, Place, Refusal, ReleaseError, Short, Shortage};
 use reservation::Turns;
 pub(crate) use view::Usage;
 
