@@ -20,18 +20,16 @@ impl<T> Queue<T> {
         reported
     }
 
-    /// The ends of tasks that a runner had, first those that went well; then, if it wants more, what
-    /// can start. One that is to be tried again comes back with its task. Returns those that had been
-    /// aborted by then: their ends are nobody's business.
+    /// Reports the ends of tasks that a runner had; then, if it wants more, starts what can start. A task
+    /// that is to be tried again comes back with its end. Returns the tasks that had been aborted by then:
+    /// their ends are not told.
     pub(crate) fn report_runs(
         &self,
-        succeeded: &mut Vec<Grant>,
         ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
         started: Option<&mut VecDeque<Started<T>>>,
     ) -> Vec<WorkId> {
         let aborted = self.call(|state, world| {
             let mut stops = state.stops.clone();
-            succeeded.drain(..).for_each(|grant| state.end(world, grant, Outcome::Success));
             for (grant, task, outcome) in ended {
                 state.take_back(grant.work, task);
                 state.end(world, grant, outcome);
