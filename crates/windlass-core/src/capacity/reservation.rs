@@ -98,8 +98,8 @@ impl CapacityTree {
         self.reserve_at(turn, client, owner, refusal)
     }
 
-    /// As [`CapacityTree::stand`], for a work that has begun already and goes on: it stands before
-    /// all that start, whoever's they are.
+    /// As [`CapacityTree::reserve`], for a work that has begun already and goes on: its turn comes before
+    /// those of all works that start, of any client.
     pub fn reserve_to_resume(
         &mut self,
         client: ClientId,
