@@ -34,7 +34,7 @@ pub use counts::{LevelCounts, RefusalCounts};
 pub use demand::Demand;
 use level::{Level, grown};
 use names::ResourceNames;
-pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
+pub use refusal::{CostError, NamedLevel, Place, Refusal, ReleaseError, Short, Shortage};
 use reservation::Turns;
 pub(crate) use view::Usage;
 

@@ -85,8 +85,8 @@ pub use amount::{Amount, AmountError};
 pub use answer::Answer;
 pub use balancer::{BalancerChild, BalancerError, BalancerOptions, HierarchicalBalancer};
 pub use capacity::{
-    CapacityTree, CostError, Demand, LevelCounts, Place, Refusal, RefusalCounts, ReleaseError,
-    SLOTS, Short, Shortage,
+    CapacityTree, CostError, Demand, LevelCounts, NamedLevel, Place, Refusal, RefusalCounts,
+    ReleaseError, SLOTS, Short, Shortage,
 };
 pub use column::Column;
 pub use coordination::{

@@ -331,8 +331,7 @@ impl Attempt {
             _ => Vec::new(),
         };
         // What follows from this is done together with what follows from the next beginning.
-        let ended = session.engine_alone(|engine, world| engine.end(world, grant, reported));
-        ended.expect("the engine has foreseen this end");
+        session.engine_alone(|engine, world| engine.end_as(world, grant, ending));
         if !family.is_empty() {
             session.follow();
             session.state.drop_family(&family, session.effects);

@@ -156,13 +156,14 @@ impl Counter {
         self.waiting.iter().flat_map(|waiting| waiting.watchers.iter())
     }
 
-    /// Has `client` told of whatever makes room here.
-    pub(super) fn watch(&mut self, client: ClientId) {
-        self.waiting.get_or_insert_default().watchers.add(client, Watch::EVERYTHING);
+    /// Has `client` told when there may be room for a demand at `turn`.
+    pub(super) fn watch(&mut self, client: ClientId, turn: u64) {
+        self.waiting.get_or_insert_default().watchers.add(client, Watch { turn, armed: false });
     }
 
-    /// Has `client` told when there may be room for one who stands at `turn`, or would if it stood.
-    pub(super) fn watch_from(&mut self, client: ClientId, turn: u64) {
+    /// As [`Counter::watch`], for a client that looks again by itself at the time that
+    /// [`Counter::when`] returns for its reservation.
+    pub(super) fn watch_armed(&mut self, client: ClientId, turn: u64) {
         let needed = self.set_aside(turn + 1);
         let timed = matches!(self.kind, Kind::Rate(_) | Kind::Quota(_));
         let waiting = self.waiting.get_or_insert_default();
@@ -177,7 +178,7 @@ impl Counter {
         }
     }
 
-    /// Ends what [`Counter::watch_from`] began, unless the client watches for something else as well.
+    /// Ends the watch from `turn`, unless the client watches from an earlier turn.
     pub(super) fn unwatch_from(&mut self, client: ClientId, turn: u64) {
         if let Some(waiting) = &mut self.waiting
             && waiting.watchers.turn(client) == Some(turn)

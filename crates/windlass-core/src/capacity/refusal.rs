@@ -71,11 +71,11 @@ pub enum Short {
     },
 }
 
-/// Why a cost can never be met.
+/// Why a cost can never be met. `L` is what the caller knows a level by.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum CostError {
-    /// No level of the chain declares this resource.
+pub enum CostError<L: NamedLevel = LevelId> {
+    /// Neither the level that was asked nor any above it declares this resource.
     #[error("no resource is called {name:?}{}", did_you_mean(nearest))]
     Unknown {
         /// The name asked for.
@@ -84,7 +84,7 @@ pub enum CostError {
         nearest: Option<String>,
     },
     /// More than a level has in all: its limit, the burst of its rate, or its quota.
-    #[error("{wanted} of {name:?} can never be had: the limit is {limit}")]
+    #[error("requires {wanted} of {name:?}, but the limit{} is {limit}", level.of_name())]
     AboveLimit {
         /// The resource asked for.
         name: String,
@@ -93,8 +93,32 @@ pub enum CostError {
         /// The limit that it exceeds.
         limit: Amount,
         /// The level whose limit it is.
-        level: LevelId,
+        level: L,
     },
+}
+
+/// A level as messages name it.
+pub trait NamedLevel {
+    /// Returns ` of NAME`, or nothing if the name adds nothing.
+    fn of_name(&self) -> String;
+}
+
+impl NamedLevel for LevelId {
+    fn of_name(&self) -> String {
+        String::new()
+    }
+}
+
+impl<L: NamedLevel> CostError<L> {
+    /// Returns the same error with another name for its level.
+    pub fn map_level<M: NamedLevel>(self, level_name: impl FnOnce(L) -> M) -> CostError<M> {
+        match self {
+            Self::Unknown { name, nearest } => CostError::Unknown { name, nearest },
+            Self::AboveLimit { name, wanted, limit, level } => {
+                CostError::AboveLimit { name, wanted, limit, level: level_name(level) }
+            }
+        }
+    }
 }
 
 /// Why something cannot be given back; nothing has changed at any level.

@@ -26,6 +26,9 @@ pub(super) struct Turns {
 /// Those who start have turns from here on, those who go on the ones before.
 const FIRST_TO_START: u64 = 1 << 63;
 
+/// A watch from this turn is told of whatever makes room: nothing is reserved before it.
+const ANY_TURN: u64 = 0;
+
 impl Reservation {
     fn goes_on(&self) -> bool {
         self.turn < FIRST_TO_START
@@ -40,7 +43,7 @@ impl CapacityTree {
     /// If the level is not one that binds the client.
     pub fn watch(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
-        self.levels[level.index()].counter_mut(resource).watch(client);
+        self.levels[level.index()].counter_mut(resource).watch(client, ANY_TURN);
     }
 
     /// Has `client` told once when there may be more of anything that binds it, also of names that are
@@ -49,8 +52,8 @@ impl CapacityTree {
         self.subscribers.insert(client);
         let names = self.names.len();
         self.climb(self.level_of(client), |level| {
-            (0..names)
-                .for_each(|resource| level.counter_mut(ResourceId::at(resource)).watch(client));
+            let all = (0..names).map(ResourceId::at);
+            all.for_each(|resource| level.counter_mut(resource).watch(client, ANY_TURN));
         });
     }
 
@@ -64,10 +67,23 @@ impl CapacityTree {
     /// If the level is not one that binds the client.
     pub fn watch_in_line(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
+        let turn = self.turn_of(client);
+        self.levels[level.index()].counter_mut(resource).watch_armed(client, turn);
+    }
+
+    /// As [`CapacityTree::watch_in_line`], for a client that waits for several things and so may not know
+    /// when time makes room for each of them: it is told whatever happens before its turn.
+    pub(crate) fn watch_in_turn(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
+        self.expect_bound(client, level);
+        let turn = self.turn_of(client);
+        self.levels[level.index()].counter_mut(resource).watch(client, turn);
+    }
+
+    /// Returns the turn of the client's reservation, or the one that its next reservation would have.
+    fn turn_of(&self, client: ClientId) -> u64 {
         let reservation = self.client(client).reservation.as_ref();
-        let end_of_line = FIRST_TO_START + self.turns.starting + 1;
-        let turn = reservation.map_or(end_of_line, |reservation| reservation.turn);
-        self.levels[level.index()].counter_mut(resource).watch_from(client, turn);
+        let next = FIRST_TO_START + self.turns.starting + 1;
+        reservation.map_or(next, |reservation| reservation.turn)
     }
 
     /// Sets what refused the first work of `client` aside for it. `owner` names that work: the same
@@ -82,8 +98,8 @@ impl CapacityTree {
         self.reserve_at(turn, client, owner, refusal)
     }
 
-    /// As [`CapacityTree::stand`], for a work that has begun already and goes on: it stands before
-    /// all that start, whoever's they are.
+    /// As [`CapacityTree::reserve`], for a work that has begun already and goes on: its turn comes before
+    /// those of all works that start, of any client.
     pub fn reserve_to_resume(
         &mut self,
         client: ClientId,

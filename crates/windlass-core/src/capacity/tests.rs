@@ -194,7 +194,7 @@ fn a_cost_above_some_limit_is_refused_naming_the_level() {
     }
     let error = tree.demand(ROOT, &amounts([("cpu", 11)])).unwrap_err();
     assert!(matches!(error, CostError::AboveLimit { level: ROOT, .. }));
-    assert_eq!(error.to_string(), "11 of \"cpu\" can never be had: the limit is 10");
+    assert_eq!(error.to_string(), "requires 11 of \"cpu\", but the limit is 10");
 }
 
 #[test]

@@ -21,11 +21,6 @@ pub(super) struct Watch {
     pub(super) armed: bool,
 }
 
-impl Watch {
-    /// Of anything at all.
-    pub(super) const EVERYTHING: Watch = Watch { turn: 0, armed: false };
-}
-
 impl Watchers {
     pub(super) fn is_empty(&self) -> bool {
         self.watches.is_empty()
@@ -42,12 +37,14 @@ impl Watchers {
 
     /// One that watches already is told of everything that either would be told of.
     pub(super) fn add(&mut self, client: ClientId, watch: Watch) {
-        if self.watches.get(&client) == Some(&Watch::EVERYTHING) {
+        let before = self.watches.get(&client).copied();
+        let both = before.unwrap_or(watch);
+        let (turn, armed) = (watch.turn.min(both.turn), watch.armed && both.armed);
+        let watch = Watch { turn, armed };
+        if before == Some(watch) {
             return;
         }
-        let before = self.remove(client).unwrap_or(watch);
-        let turn = watch.turn.min(before.turn);
-        let watch = Watch { turn, armed: watch.armed && before.armed };
+        self.remove(client);
         self.watches.insert(client, watch);
         self.list(watch).insert((watch.turn, client));
     }

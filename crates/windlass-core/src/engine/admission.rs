@@ -327,6 +327,10 @@ impl Admission {
             return;
         }
         self.counts.set_aside += 1;
+        if self.reserved_for != Some(first.work) {
+            // The turn changes, and with it the order in which the capacity wakes us.
+            self.look_again();
+        }
         let owner = first.work.get();
         let wakes = match queue {
             QueueKind::Starting => world.capacity.reserve(self.client, owner, &refusal),
@@ -347,7 +351,7 @@ impl Admission {
         self.queues.watch_blocked(|counter, watch, least| {
             let CounterKey { level, resource } = counter;
             if watch == Watch::Gone {
-                world.capacity.watch(client, level, resource);
+                world.capacity.watch_in_turn(client, level, resource);
             }
             if !is_timed {
                 return None;
@@ -361,11 +365,13 @@ impl Admission {
         });
     }
 
-    /// Ends the reservation of a work that starts or leaves.
+    /// Ends the reservation of a work that starts or leaves. Its watches end with it, so we look again
+    /// without being woken.
     fn withdraw(&mut self, world: &mut World<'_>) {
         self.reserved_for = None;
         let wakes = world.capacity.withdraw(self.client);
         self.wake(world, &wakes, Watch::Gone);
+        self.look_again();
     }
 
     /// Looks again ourselves, and has the driver tell the other clients.

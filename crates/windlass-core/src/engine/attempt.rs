@@ -126,10 +126,19 @@ impl Engine {
         outcome: Outcome,
     ) -> Result<Ending, Rejected> {
         self.advance(world);
-        let Grant { work, attempt } = grant;
         let ending = self.ending(grant, outcome)?;
-        self.record(world, Happening::Ended { work, attempt, ending });
+        self.end_as(world, grant, ending);
         Ok(ending)
+    }
+
+    /// Ends an attempt as [`Engine::ending`] has just foreseen it.
+    ///
+    /// # Panics
+    ///
+    /// If something has happened in between that allows no such end.
+    pub fn end_as(&mut self, world: &mut World<'_>, grant: Grant, ending: Ending) {
+        let Grant { work, attempt } = grant;
+        self.record(world, Happening::Ended { work, attempt, ending });
     }
 
     pub(super) fn cancel(&mut self, world: &mut World<'_>, work: WorkId) -> Result<(), Rejected> {

@@ -42,8 +42,9 @@ impl<'a, 'w> Effects<'a, 'w> {
     /// Follows a work that has taken a step. Inlined with the step, which decides what is left to do.
     #[inline(always)]
     pub(super) fn stepped(&mut self, now: Timestamp, step: Move, entry: &Work) {
-        self.admission.dequeue(self.world, now, step, entry);
+        // A work takes before its reservation ends, so that no other client is woken for what it takes.
         self.admission.hold(self.world, now, step, entry);
+        self.admission.dequeue(self.world, now, step, entry);
         self.admission.enqueue(now, step.work, entry);
         self.report(now, step.work, Some(step.from.state()), entry);
     }

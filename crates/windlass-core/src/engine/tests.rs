@@ -4,7 +4,7 @@ use super::*;
 use crate::ageing::Ageing;
 use crate::capacity::SLOTS;
 use crate::fact::Transition;
-use crate::input::{DependencyError, Extras, Outcome};
+use crate::input::{Begun, DependencyError, Extras, Outcome};
 use crate::phase::{StopReason, WorkState};
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
@@ -12,6 +12,7 @@ use crate::retry::RetryPolicy;
 mod families;
 mod reasons;
 mod reopening;
+mod sharing;
 mod suspension;
 mod times;
 

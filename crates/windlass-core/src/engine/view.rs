@@ -6,7 +6,7 @@ use crate::capacity::Demand;
 use crate::input::Dependency;
 use crate::metrics::Metrics;
 use crate::phase::{Phase, WorkState};
-use crate::{Ageing, ClientId, WorkId};
+use crate::{ClientId, WorkId};
 
 impl Engine {
     /// Where `work` stands; none if this engine never gave it out, or has forgotten it.
@@ -107,13 +107,6 @@ impl Engine {
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.state.digest()
-    }
-
-    /// Whether the time makes any difference, as long as no work starts: something comes due, or works
-    /// age.
-    #[must_use]
-    pub fn minds_the_time(&self) -> bool {
-        self.config.ageing != Ageing::NONE || self.next_wakeup().is_some()
     }
 
     /// The client as which this engine takes from its capacity.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use windlass_core::{
-    Amount, CapacityTree, CostError, LevelId, ReleaseError, Short, Shortage, Timestamp,
+    Amount, CapacityTree, CostError, LevelId, NamedLevel, ReleaseError, Short, Shortage, Timestamp,
 };
 
 use super::level::Level;
@@ -22,7 +22,7 @@ use super::level::Level;
 /// let refusal = team.try_acquire([("gpu", 3)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "3 of \"gpu\" cannot be had now: \"cluster\" has 2 free");
 /// let refusal = team.try_acquire([("gpu", 5)]).unwrap_err();
-/// assert_eq!(refusal.to_string(), "5 of \"gpu\" can never be had: the limit of this level is 4");
+/// assert_eq!(refusal.to_string(), "requires 5 of \"gpu\", but the limit is 4");
 /// let refusal = team.try_acquire([("gpus", 1)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "no resource is called \"gpus\"; did you mean \"gpu\"?");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,31 +41,8 @@ pub enum Refusal {
     },
 }
 
-/// Why a cost can never be met.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ImpossibleCost {
-    /// Neither this level nor any above it declares this resource.
-    #[error("no resource is called {name:?}{}", did_you_mean(nearest.as_deref()))]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The declared name that is most like it, if one is.
-        nearest: Option<String>,
-    },
-    /// More than a level has in all: its limit, the burst of its rate, or its quota.
-    #[error("{wanted} of {name:?} can never be had: the limit of {level} is {limit}")]
-    AboveLimit {
-        /// The resource asked for.
-        name: String,
-        /// How much was asked for.
-        wanted: Amount,
-        /// The limit that it exceeds.
-        limit: Amount,
-        /// The level whose limit it is.
-        level: CapacityLevel,
-    },
-}
+/// Why a cost can never be met, and which level says so.
+pub type ImpossibleCost = CostError<CapacityLevel>;
 
 /// Why an estimate was not replaced; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -107,14 +84,7 @@ pub struct CapacityLevel {
 
 impl Level {
     pub(super) fn impossible(&self, tree: &CapacityTree, error: CostError) -> ImpossibleCost {
-        match error {
-            CostError::Unknown { name, nearest } => ImpossibleCost::Unknown { name, nearest },
-            CostError::AboveLimit { name, wanted, limit, level } => {
-                let level = self.seen(tree, level);
-                ImpossibleCost::AboveLimit { name, wanted, limit, level }
-            }
-            _ => unreachable!("a cost is unknown, or too much"),
-        }
+        error.map_level(|level| self.seen(tree, level))
     }
 
     pub(super) fn short(
@@ -175,6 +145,14 @@ impl fmt::Display for CapacityLevel {
     }
 }
 
+impl NamedLevel for CapacityLevel {
+    /// The level that was asked is named only if it has a name of its own.
+    fn of_name(&self) -> String {
+        let is_named = self.above > 0 || self.name.is_some();
+        if is_named { format!(" of {self}") } else { String::new() }
+    }
+}
+
 /// Steps as an amount; nothing of a debt.
 fn shown(steps: i128) -> Amount {
     Amount::from_steps(u64::try_from(steps.max(0)).unwrap_or(u64::MAX))
@@ -182,8 +160,4 @@ fn shown(steps: i128) -> Amount {
 
 fn listed(shortfalls: &[Shortfall]) -> String {
     shortfalls.iter().map(Shortfall::to_string).collect::<Vec<_>>().join("; ")
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }

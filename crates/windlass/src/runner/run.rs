@@ -37,12 +37,7 @@ where
     listener: Listener<ScheduledTask<I, O, E>>,
     on_error: OnError,
     running: FuturesUnordered<Running<I, O, E>>,
-    /// What has succeeded and was not reported yet.
-    succeeded: Vec<Grant>,
-    /// What they tell when they are reported.
-    results: VecDeque<TaskProgress<I, O, E>>,
-    /// What has ended otherwise, or has to be told to a hook, or ended after one of these, and was
-    /// not reported yet.
+    /// What has ended and was not reported yet.
     ended: Vec<Ended<I, O, E>>,
     /// What was told and not given out.
     told: VecDeque<TaskProgress<I, O, E>>,
@@ -108,8 +103,6 @@ where
             feed,
             on_error,
             running: FuturesUnordered::new(),
-            succeeded: Vec::new(),
-            results: VecDeque::new(),
             ended: Vec::new(),
             told: VecDeque::new(),
             read: VecDeque::new(),
@@ -176,7 +169,7 @@ where
                 Poll::Ready(event) => self.hear_in_turn((inner, event), context),
                 Poll::Pending => self.running.push(Running::of(inner)),
             }
-            if !self.told.is_empty() || self.unreported() >= BATCH {
+            if !self.told.is_empty() || self.ended.len() >= BATCH {
                 return;
             }
         }
@@ -196,39 +189,11 @@ where
             }
             Event::Ended(result) => {
                 let Inner { grant, task, .. } = inner;
-                self.take_note(grant, task, result);
+                let end = self.end(&task, grant, result);
+                self.ended.push(Ended { grant, task, end });
             }
             Event::Stopped => self.queue.report_stopped(inner.grant),
         }
-    }
-
-    #[inline]
-    fn take_note(&mut self, grant: Grant, task: ScheduledTask<I, O, E>, result: TaskResult<O, E>) {
-        match result {
-            // What has ended before is told before.
-            Ok(value) if self.ended.is_empty() && task.complete_hook().is_none() => {
-                let kind = TaskProgressKind::Final(value);
-                self.succeeded.push(grant);
-                self.results.push_back(TaskProgress { key: task.key, task_id: grant.work, kind });
-            }
-            result => self.take_note_of_other(grant, task, result),
-        }
-    }
-
-    #[inline(never)]
-    fn take_note_of_other(
-        &mut self,
-        grant: Grant,
-        task: ScheduledTask<I, O, E>,
-        result: TaskResult<O, E>,
-    ) {
-        let end = self.end(&task, grant, result);
-        self.ended.push(Ended { grant, task, end });
-    }
-
-    /// How many have ended and were not reported.
-    fn unreported(&self) -> usize {
-        self.succeeded.len() + self.ended.len()
     }
 
     /// Whether that is the end, or it is to be tried again. A panic is a mistake in the task, and
@@ -259,13 +224,11 @@ where
         let wanted = !stops && self.stage != Stage::Stopping;
         let news = ended.iter().map(Ended::news);
         let started = wanted.then_some(&mut self.started);
-        let aborted = self.queue.report_runs(&mut self.succeeded, news, started);
+        let aborted = self.queue.report_runs(news, started);
         if !aborted.is_empty() {
-            self.results.retain(|result| !aborted.contains(&result.task_id));
             ended.retain(|ended| !aborted.contains(&ended.grant.work));
             self.look_again();
         }
-        self.told.append(&mut self.results);
         for Ended { grant, task, end } in ended.drain(..) {
             match end {
                 End::Well(value) => self.succeed(grant.work, task, value),
@@ -384,7 +347,7 @@ where
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let run = &mut *self;
         loop {
-            let unreported = run.unreported();
+            let unreported = run.ended.len();
             if unreported >= BATCH || unreported > 0 && !run.told.is_empty() {
                 run.settle();
             }
@@ -396,7 +359,7 @@ where
             }
             run.read_ahead(context);
             run.launch(context);
-            if !run.told.is_empty() || run.unreported() >= BATCH {
+            if !run.told.is_empty() || run.ended.len() >= BATCH {
                 continue;
             }
             match run.running.poll_next_unpin(context) {
@@ -405,7 +368,7 @@ where
                     run.hear_in_turn(told, context);
                 }
                 _ if !run.started.is_empty() => run.launched = 0,
-                Poll::Ready(None) | Poll::Pending if run.unreported() > 0 => run.settle(),
+                Poll::Ready(None) | Poll::Pending if !run.ended.is_empty() => run.settle(),
                 Poll::Ready(None) | Poll::Pending => futures::ready!(run.poll_idle(context)),
             }
         }
@@ -444,7 +407,6 @@ where
         let unstarted = std::mem::take(&mut self.started);
         let mut ended: Vec<_> = unstarted.iter().map(|started| started.grant).collect();
         drop(unstarted);
-        ended.append(&mut self.succeeded);
         ended.extend(self.ended.drain(..).map(|ended| ended.grant));
         for running in running {
             let queue = self.queue.clone();

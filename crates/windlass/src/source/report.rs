@@ -20,18 +20,16 @@ impl<T> Queue<T> {
         reported
     }
 
-    /// Reports the ends of tasks that a runner had, successes first; then, if the runner wants more, starts what
-    /// fits. A task that will be retried comes back with its body. Returns the tasks that had been aborted by
-    /// then, whose ends are not reported.
+    /// Reports the ends of tasks that a runner had; then, if the runner wants more, starts what fits. A task that
+    /// will be retried comes back with its body. Returns the tasks that had been aborted by then, whose ends are
+    /// not reported.
     pub(crate) fn report_runs(
         &self,
-        succeeded: &mut Vec<Grant>,
         ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
         started: Option<&mut VecDeque<Started<T>>>,
     ) -> Vec<WorkId> {
         let aborted = self.call(|state, world| {
             let mut stops = state.stops.clone();
-            succeeded.drain(..).for_each(|grant| state.end(world, grant, Outcome::Success));
             for (grant, task, outcome) in ended {
                 state.take_back(grant.work, task);
                 state.end(world, grant, outcome);

@@ -106,7 +106,7 @@ fn a_cost_above_a_limit_is_refused_naming_the_level() {
     let (_cluster, [a, _]) = two_teams();
     a.set_limits(cpus(20));
     let refusal = a.validate_cost(cpus(11)).expect_err("more than there are in all");
-    let text = "11 of \"cpu\" can never be had: the limit of \"cluster\" is 10";
+    let text = "requires 11 of \"cpu\", but the limit of \"cluster\" is 10";
     assert_eq!(refusal.to_string(), text);
     let ImpossibleCost::AboveLimit { level, .. } = refusal else { panic!("{refusal}") };
     assert_eq!(level.above, 1);
