@@ -1,7 +1,7 @@
 //! Locks and semaphores by name, and the line of those who wait for them.
 //!
 //! Several names are taken together or not at all, so nobody holds one while waiting for another.
-//! Whoever is refused gets a ticket; the rules of the line are in `line`. After every change those
+//! Whoever is refused gets a waiter; the rules of the line are in `line`. After every change those
 //! whose turn has come are named once, for whoever drives this to wake them. Knows no processes and
 //! no clock, and can be exported and restored at any point.
 
@@ -17,9 +17,9 @@ pub use self::event::{CoordinationEvent, CoordinationStats};
 use crate::Timestamp;
 use crate::answer::Answer;
 use crate::lease::{HolderId, Lease, Presence, Remains, Token};
-use crate::line::{Line, Name, Ticket};
 use crate::lock::Lock;
 use crate::semaphore::Semaphore;
+use crate::wait_queue::{Name, WaitQueue, Waiter};
 
 /// Everything that is held and waited for.
 ///
@@ -41,12 +41,12 @@ use crate::semaphore::Semaphore;
 #[derive(Clone, Debug, Default)]
 pub struct CoordinationState {
     names: BTreeMap<Name, Entry>,
-    line: Line,
+    queue: WaitQueue,
     /// Every new token is above this.
     floor: Token,
     /// How many have come to the line so far.
     arrivals: u64,
-    rings: Vec<HolderId>,
+    notified: Vec<HolderId>,
     events: Vec<CoordinationEvent>,
 }
 
@@ -72,7 +72,7 @@ pub struct CoordinationRecord {
     /// What is known of each name.
     pub names: BTreeMap<Name, NameRecord>,
     /// The places in line, in order.
-    pub tickets: Vec<Ticket>,
+    pub waiters: Vec<Waiter>,
 }
 
 /// What is known of one name.
@@ -119,10 +119,10 @@ impl CoordinationState {
         let entries = record.names.into_iter().map(|(name, record)| (name, Entry::from(record)));
         Self {
             names: entries.collect(),
-            line: Line::new(record.tickets),
+            queue: WaitQueue::new(record.waiters),
             floor: record.floor,
             arrivals: record.arrivals,
-            rings: Vec::new(),
+            notified: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -131,9 +131,9 @@ impl CoordinationState {
     #[must_use]
     pub fn export(&self) -> CoordinationRecord {
         let names = self.names.iter().map(|(name, entry)| (name.clone(), entry.into()));
-        let tickets = self.line.tickets().to_vec();
+        let waiters = self.queue.waiters().to_vec();
         let (floor, arrivals) = (self.floor, self.arrivals);
-        CoordinationRecord { floor, arrivals, names: names.collect(), tickets }
+        CoordinationRecord { floor, arrivals, names: names.collect(), waiters }
     }
 
     /// Makes a semaphore, or gives it another capacity if nobody holds or waits for it.
@@ -178,8 +178,8 @@ impl CoordinationState {
         };
         if answer == Answer::Released {
             let (name, holder) = (name.clone(), holder.clone());
-            self.tell(CoordinationEvent::Released { name, holder, token });
-            self.ring(now);
+            self.record(CoordinationEvent::Released { name, holder, token });
+            self.notify(now);
         }
         answer
     }
@@ -211,8 +211,8 @@ impl CoordinationState {
 
     /// Gives up a place in line, if there is one.
     pub fn leave(&mut self, holder: &HolderId, now: Timestamp) {
-        if self.line.remove(holder).is_some() {
-            self.ring(now);
+        if self.queue.remove(holder).is_some() {
+            self.notify(now);
         }
     }
 
@@ -221,7 +221,7 @@ impl CoordinationState {
         let Some(lease) = self.lease_mut(name, token) else { return };
         if lease.note(Presence::Gone) {
             let holder = lease.holder.clone();
-            self.tell(CoordinationEvent::Stale { name: name.clone(), holder, token });
+            self.record(CoordinationEvent::Stale { name: name.clone(), holder, token });
         }
     }
 
@@ -235,7 +235,7 @@ impl CoordinationState {
 
     /// Learns that nothing is left of the holder under `token`, so that its lease may be given away
     /// if it is stale.
-    pub fn bury(&mut self, name: &Name, token: Token) {
+    pub fn clear_remains(&mut self, name: &Name, token: Token) {
         if let Some(lease) = self.lease_mut(name, token) {
             lease.remains = Remains::None;
         }
@@ -249,10 +249,10 @@ impl CoordinationState {
         let stale = stale.unwrap_or_default();
         for Lease { holder, token, .. } in &stale {
             let (name, from) = (name.clone(), holder.clone());
-            self.tell(CoordinationEvent::Reclaimed { name, from, token: *token });
+            self.record(CoordinationEvent::Reclaimed { name, from, token: *token });
         }
         if !stale.is_empty() {
-            self.ring(now);
+            self.notify(now);
         }
         stale
     }
@@ -264,14 +264,14 @@ impl CoordinationState {
     }
 
     /// The places in line for a name, in order.
-    pub fn waiters(&self, name: &Name) -> impl Iterator<Item = &Ticket> {
-        let wants = move |ticket: &&Ticket| ticket.needs.iter().any(|need| need.name == *name);
-        self.line.tickets().iter().filter(wants)
+    pub fn waiters(&self, name: &Name) -> impl Iterator<Item = &Waiter> {
+        let wants = move |waiter: &&Waiter| waiter.needs.iter().any(|need| need.name == *name);
+        self.queue.waiters().iter().filter(wants)
     }
 
     /// Those whose turn has come since the last call, in order.
-    pub fn take_rings(&mut self) -> Vec<HolderId> {
-        std::mem::take(&mut self.rings)
+    pub fn take_notified(&mut self) -> Vec<HolderId> {
+        std::mem::take(&mut self.notified)
     }
 
     /// What has happened since the last call.
@@ -285,7 +285,7 @@ impl CoordinationState {
         let stale: Vec<_> = stale.map(|lease| (lease.token, lease.holder.clone())).collect();
         for (token, holder) in stale {
             if self.lease_mut(name, token).is_some_and(|lease| lease.note(Presence::Stale)) {
-                self.tell(CoordinationEvent::Stale { name: name.clone(), holder, token });
+                self.record(CoordinationEvent::Stale { name: name.clone(), holder, token });
             }
         }
     }
@@ -294,7 +294,7 @@ impl CoordinationState {
         self.names.get_mut(name)?.machine.slots_mut().lease_mut(token)
     }
 
-    fn tell(&mut self, event: CoordinationEvent) {
+    fn record(&mut self, event: CoordinationEvent) {
         if let Some(entry) = self.names.get_mut(event.name()) {
             entry.stats.count(&event);
         }

@@ -66,7 +66,6 @@ pub mod graph;
 mod id;
 mod input;
 mod lease;
-mod line;
 mod lock;
 mod metrics;
 mod nearest;
@@ -79,6 +78,7 @@ mod retry;
 mod semaphore;
 mod time;
 mod unprintable;
+mod wait_queue;
 
 pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
@@ -104,7 +104,6 @@ pub use input::{
     SubmitError,
 };
 pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
-pub use line::{Name, Need, RING_PATIENCE, Ticket};
 pub use lock::{Lock, LockAcquire};
 pub use metrics::Metrics;
 pub use nearest::{nearest, some_of};
@@ -116,3 +115,4 @@ pub use retry::{RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy};
 pub use semaphore::{Semaphore, SemaphoreAcquire, WeightError};
 pub use time::Timestamp;
 pub use unprintable::{Unprintable, is_unprintable};
+pub use wait_queue::{CLAIM_GRACE, Name, Need, Waiter};

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::{Amount, Quota, Rate};
 
-mod line;
+mod queue;
 mod rates;
 
 const NOW: Timestamp = Timestamp::ZERO;

@@ -7,9 +7,9 @@ use thiserror::Error;
 use super::{CoordinationEvent, CoordinationState, Entry, Machine};
 use crate::Timestamp;
 use crate::lease::{HolderId, LeaseTerms, Remains, Token};
-use crate::line::{Name, Need, Ticket};
 use crate::lock::{Lock, LockAcquire};
 use crate::semaphore::{SemaphoreAcquire, WeightError};
+use crate::wait_queue::{Name, Need, Waiter};
 
 /// A request for several names, together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,19 +131,19 @@ impl CoordinationState {
     }
 
     /// Takes all names, or none and a place in line. A name is refused while others hold too much
-    /// of it, or while what is free of it is set aside for someone who stands before us.
+    /// of it, or while what is free of it is set reserved for someone who stands before us.
     pub fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Claimed, ClaimError> {
         self.validate(claim)?;
         self.make_room(claim, now);
         let refusals = self.refusals(claim, now);
         if refusals.is_empty() {
             let holds = claim.needs.iter().map(|need| self.take(claim, need, now)).collect();
-            self.line.remove(&claim.holder);
-            self.ring(now);
+            self.queue.remove(&claim.holder);
+            self.notify(now);
             return Ok(Claimed::Held(holds));
         }
-        self.stand_in_line(claim, &refusals);
-        self.ring(now);
+        self.enqueue(claim, &refusals);
+        self.notify(now);
         Ok(Claimed::Refused(refusals))
     }
 
@@ -183,7 +183,7 @@ impl CoordinationState {
     }
 
     fn refusals(&self, claim: &Claim, now: Timestamp) -> Vec<NameRefusal> {
-        let place = self.line.place(&claim.holder, claim.priority);
+        let place = self.queue.place(&claim.holder, claim.priority);
         claim.needs.iter().filter_map(|need| self.refusal(claim, need, place, now)).collect()
     }
 
@@ -200,17 +200,19 @@ impl CoordinationState {
         // Who holds a part already is not bound by those who wait for it to go.
         let holds = self.leases(name).any(|lease| lease.holder == *holder && !lease.is_stale(now));
         let bound = if holds { 0 } else { place };
-        let asides = self.line.ahead(bound, now).map(|ticket| (ticket, ticket.aside(name)));
-        let asides: Vec<_> = asides.filter(|(_, aside)| *aside > 0).collect();
-        let aside = asides.iter().fold(0_u32, |sum, (_, aside)| sum.saturating_add(*aside));
-        if need.weight <= room.saturating_sub(aside) {
+        let reservations =
+            self.queue.ahead(bound, now).map(|waiter| (waiter, waiter.reserved(name)));
+        let reservations: Vec<_> = reservations.filter(|(_, reserved)| *reserved > 0).collect();
+        let reserved =
+            reservations.iter().fold(0_u32, |sum, (_, reserved)| sum.saturating_add(*reserved));
+        if need.weight <= room.saturating_sub(reserved) {
             return None;
         }
         let held = need.weight > room;
         let others = self.leases(name).filter(|lease| !lease.is_reclaimable(now));
         let others = others.filter(|lease| lease.holder != *holder || lease.is_stale(now));
         let holders = others.filter(|_| held).map(|lease| lease.holder.clone()).collect();
-        let ahead = asides.iter().filter(|_| !held).map(|(ticket, _)| ticket.holder.clone());
+        let ahead = reservations.iter().filter(|_| !held).map(|(waiter, _)| waiter.holder.clone());
         let available = self.room(name, None, now);
         Some(NameRefusal { name: name.clone(), available, holders, ahead: ahead.collect() })
     }
@@ -239,74 +241,74 @@ impl CoordinationState {
         if let Taken::Reclaimed { from } = &taken {
             let (name, from) = (name.clone(), from.clone());
             let token = before.expect("it was held");
-            self.tell(CoordinationEvent::Reclaimed { name, from, token });
+            self.record(CoordinationEvent::Reclaimed { name, from, token });
         }
         if matches!(taken, Taken::Acquired | Taken::Reclaimed { .. }) {
             let lease = self.lease_mut(&name, token).expect("it was taken just now");
             lease.remains = claim.remains;
             let (name, holder) = (name.clone(), holder.clone());
-            self.tell(CoordinationEvent::Acquired { name, holder, token });
+            self.record(CoordinationEvent::Acquired { name, holder, token });
         }
         Hold { name, token, taken }
     }
 
-    /// Notes what has refused the claim on its ticket; the first time, at the end of its line.
-    fn stand_in_line(&mut self, claim: &Claim, refusals: &[NameRefusal]) {
+    /// Notes what has refused the claim on its waiter; the first time, at the end of its line.
+    fn enqueue(&mut self, claim: &Claim, refusals: &[NameRefusal]) {
         let refused = refusals.iter().map(|refusal| refusal.name.clone());
-        let ticket = self.line.get_mut(&claim.holder);
-        if let Some(ticket) = ticket.filter(|ticket| ticket.needs == claim.needs) {
-            ticket.refused.extend(refused);
-            ticket.rung_at = None;
+        let waiter = self.queue.get_mut(&claim.holder);
+        if let Some(waiter) = waiter.filter(|waiter| waiter.needs == claim.needs) {
+            waiter.refused.extend(refused);
+            waiter.notified_at = None;
             return;
         }
         for name in refused.clone() {
-            self.tell(CoordinationEvent::Denied { name, holder: claim.holder.clone() });
+            self.record(CoordinationEvent::Denied { name, holder: claim.holder.clone() });
         }
-        self.line.remove(&claim.holder);
+        self.queue.remove(&claim.holder);
         self.arrivals += 1;
-        self.line.insert(Ticket {
+        self.queue.insert(Waiter {
             holder: claim.holder.clone(),
             priority: claim.priority,
             arrival: self.arrivals,
             needs: claim.needs.clone(),
             refused: refused.collect(),
-            rung_at: None,
+            notified_at: None,
         });
     }
 
     /// Finds those in line for whom there is room now, and names each of them once.
-    pub(super) fn ring(&mut self, now: Timestamp) {
+    pub(super) fn notify(&mut self, now: Timestamp) {
         let mut left: BTreeMap<Name, u32> = BTreeMap::new();
-        let mut rung = BTreeSet::new();
-        for ticket in self.line.tickets().iter().filter(|ticket| !ticket.is_overdue(now)) {
-            for Need { name, .. } in &ticket.needs {
+        let mut notified = BTreeSet::new();
+        for waiter in self.queue.waiters().iter().filter(|waiter| !waiter.is_overdue(now)) {
+            for Need { name, .. } in &waiter.needs {
                 if !left.contains_key(name) {
                     left.insert(name.clone(), self.room(name, None, now));
                 }
             }
-            let room = |need: &Need| left[&need.name].saturating_add(self.own(ticket, need, now));
-            let fits = ticket.needs.iter().all(|need| need.weight <= room(need));
+            let room = |need: &Need| left[&need.name].saturating_add(self.own(waiter, need, now));
+            let fits = waiter.needs.iter().all(|need| need.weight <= room(need));
             if fits {
-                rung.insert(ticket.holder.clone());
+                notified.insert(waiter.holder.clone());
             }
-            for need in &ticket.needs {
-                let taken = if fits { need.weight } else { ticket.aside(&need.name) };
+            for need in &waiter.needs {
+                let taken = if fits { need.weight } else { waiter.reserved(&need.name) };
                 let left = left.get_mut(&need.name).expect("it was put in above");
                 *left = left.saturating_sub(taken);
             }
         }
-        for ticket in self.line.tickets_mut() {
-            if ticket.rung_at.is_none() && rung.contains(&ticket.holder) {
-                ticket.rung_at = Some(now);
-                self.rings.push(ticket.holder.clone());
+        for waiter in self.queue.iter_mut() {
+            if waiter.notified_at.is_none() && notified.contains(&waiter.holder) {
+                waiter.notified_at = Some(now);
+                self.notified.push(waiter.holder.clone());
             }
         }
     }
 
-    /// How much of what it waits for a ticket's holder has already.
-    fn own(&self, ticket: &Ticket, need: &Need, now: Timestamp) -> u32 {
+    /// How much of what it waits for a waiter's holder has already.
+    fn own(&self, waiter: &Waiter, need: &Need, now: Timestamp) -> u32 {
         let mut leases = self.leases(&need.name).filter(|lease| !lease.is_stale(now));
-        leases.find(|lease| lease.holder == ticket.holder).map_or(0, |lease| lease.weight)
+        leases.find(|lease| lease.holder == waiter.holder).map_or(0, |lease| lease.weight)
     }
 }
 

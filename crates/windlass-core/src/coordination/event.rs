@@ -1,7 +1,7 @@
 //! What happens to names, told once each, and counted.
 
 use crate::lease::{HolderId, Token};
-use crate::line::Name;
+use crate::wait_queue::Name;
 
 /// Something has happened to a name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::lease::LeaseTerms;
-use crate::line::{Need, RING_PATIENCE};
+use crate::wait_queue::{CLAIM_GRACE, Need};
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
@@ -51,7 +51,7 @@ fn release(state: &mut CoordinationState, name: &Name, holder: &str, token: u64)
 }
 
 fn rings(state: &mut CoordinationState) -> Vec<String> {
-    state.take_rings().iter().map(ToString::to_string).collect()
+    state.take_notified().iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn who_came_first_is_served_first_and_rung_alone() {
     assert_eq!(rings(&mut state), ["b"]);
     assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["b"]), "b stands before c");
     assert_eq!(ask(&mut state, &claim("d", &x)), refused(&["b", "c"]), "and before a newcomer");
-    assert!(rings(&mut state).is_empty(), "b was rung already");
+    assert!(rings(&mut state).is_empty(), "b was notified already");
     assert_eq!(ask(&mut state, &claim("b", &x)), Ok(vec![2]));
     release(&mut state, &x[0].0, "b", 2);
     assert_eq!(rings(&mut state), ["c"]);
@@ -106,7 +106,7 @@ fn a_place_in_line_sets_aside_only_what_refused_it() {
     assert_eq!(ask(&mut state, &claim("c", &[(y.clone(), 1)])), Ok(vec![1]), "y was open");
     release(&mut state, &x, "a", 1);
     assert_eq!(ask(&mut state, &both), refused(&["c"]), "held up once by y");
-    assert_eq!(ask(&mut state, &claim("d", &[(x, 1)])), refused(&["b"]), "x stays set aside");
+    assert_eq!(ask(&mut state, &claim("d", &[(x, 1)])), refused(&["b"]), "x stays set reserved");
     release(&mut state, &y, "c", 1);
     assert_eq!(ask(&mut state, &claim("e", &[(y, 1)])), refused(&["b"]), "and y is now");
     assert_eq!(ask(&mut state, &both), Ok(vec![2, 2]));
@@ -149,14 +149,14 @@ fn who_was_rung_and_does_not_come_is_passed_over_and_keeps_its_place() {
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["a"]));
     release(&mut state, &x[0].0, "a", 1);
-    let patience = u64::try_from(RING_PATIENCE.as_millis()).expect("a second");
+    let patience = u64::try_from(CLAIM_GRACE.as_millis()).expect("a second");
     assert_eq!(ask_at(&mut state, &claim("c", &x), patience), refused(&["b"]));
     assert_eq!(ask_at(&mut state, &claim("c", &x), patience + 1), Ok(vec![2]));
     assert_eq!(ask_at(&mut state, &claim("b", &x), patience + 2), refused(&["c"]));
     assert_eq!(ask_at(&mut state, &claim("d", &x), patience + 2), refused(&["c"]));
     let answer = state.release(&x[0].0, &HolderId::new("c"), Token(2), at(patience + 3));
     assert_eq!(answer, Answer::Released);
-    assert_eq!(rings(&mut state), ["b", "b"], "rung at first, and again, before d");
+    assert_eq!(rings(&mut state), ["b", "b"], "notified at first, and again, before d");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_a_dead_holder_left_is_ended_before_its_lease_is_given_away() {
     state.abandon(&x, Token(1));
     let second = claim("b", &[(x.clone(), 1)]);
     assert_eq!(ask(&mut state, &second), refused(&["a"]));
-    state.bury(&x, Token(1));
+    state.clear_remains(&x, Token(1));
     let claimed = state.claim(&second, at(0)).expect("it makes sense");
     let taken = Taken::Reclaimed { from: HolderId::new("a") };
     assert_eq!(claimed, Claimed::Held(vec![Hold { name: x, token: Token(2), taken }]));
@@ -248,7 +248,7 @@ fn stale_leases_are_told_once_and_everything_is_counted() {
     assert_eq!(ask_at(&mut state, &second, 11), refused(&["a"]));
     assert_eq!(ask_at(&mut state, &second, 12), refused(&["a"]));
     state.abandon(&x, Token(1));
-    state.bury(&x, Token(1));
+    state.clear_remains(&x, Token(1));
     assert_eq!(ask_at(&mut state, &second, 13), Ok(vec![2]));
     release(&mut state, &x, "b", 2);
     let stats = state.export().names[&x].stats;

@@ -218,11 +218,11 @@ impl History {
         }
     }
 
-    /// Everybody who waits comes when rung; everybody who holds gives back. Nobody may be left.
+    /// Everybody who waits comes when notified; everybody who holds gives back. Nobody may be left.
     fn finish(mut self) {
         for _ in 0..200 {
-            let tickets = self.state.export().tickets;
-            if tickets.is_empty() {
+            let waiters = self.state.export().waiters;
+            if waiters.is_empty() {
                 return;
             }
             for held in std::mem::take(&mut self.held) {
@@ -230,7 +230,7 @@ impl History {
                 self.state.release(&name, &holder, Token(held.token), self.at());
             }
             self.now += 2 * TIMEOUT_MS;
-            let first = &tickets[0];
+            let first = &waiters[0];
             let mut claim = Claim::new(first.holder.clone(), first.needs.clone());
             claim.priority = first.priority;
             let claimed = self.state.claim(&claim, self.at()).expect("it makes sense");

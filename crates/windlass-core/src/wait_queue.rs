@@ -1,6 +1,6 @@
 //! The line of those who wait for names: by priority, then in order of arrival.
 //!
-//! A ticket is a place in line and never a hold. What has refused it is set aside for it, and binds
+//! A waiter is a place in line and never a hold. What has refused it is set reserved for it, and binds
 //! only those who stand behind it, so the first of all is bound by nothing. One that was told that
 //! its turn has come and does not come is passed over, and keeps its place.
 
@@ -12,8 +12,8 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::lease::HolderId;
 
-/// How long one who was rung may take to come before others may pass.
-pub const RING_PATIENCE: Duration = Duration::from_secs(1);
+/// How long one who was notified may take to come before others may pass.
+pub const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
 /// A name that holders share. Names of different kinds are different names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +71,7 @@ impl Need {
 
 /// A place in line for names that were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct Waiter {
     /// Who waits.
     pub holder: HolderId,
     /// Larger is more urgent.
@@ -83,10 +83,10 @@ pub struct Ticket {
     /// Those of its names that have refused it since it came.
     pub refused: BTreeSet<Name>,
     /// When it was told to come, if it has not come since.
-    pub rung_at: Option<Timestamp>,
+    pub notified_at: Option<Timestamp>,
 }
 
-impl Ticket {
+impl Waiter {
     /// Its place: smaller comes first.
     fn rank(&self) -> (Reverse<i64>, u64) {
         (Reverse(self.priority), self.arrival)
@@ -95,60 +95,60 @@ impl Ticket {
     /// Whether it was told to come and has not, for so long that others may pass.
     #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
-        self.rung_at.is_some_and(|rung| now.since(rung) > RING_PATIENCE)
+        self.notified_at.is_some_and(|notified| now.since(notified) > CLAIM_GRACE)
     }
 
-    /// How much of a name is set aside for it.
-    pub(crate) fn aside(&self, name: &Name) -> u32 {
+    /// How much of a name is set reserved for it.
+    pub(crate) fn reserved(&self, name: &Name) -> u32 {
         let need = self.needs.iter().find(|need| need.name == *name);
         need.filter(|_| self.refused.contains(name)).map_or(0, |need| need.weight)
     }
 }
 
-/// The tickets in order.
+/// The waiters in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Line {
-    tickets: Vec<Ticket>,
+pub(crate) struct WaitQueue {
+    waiters: Vec<Waiter>,
 }
 
-impl Line {
-    pub(crate) fn new(mut tickets: Vec<Ticket>) -> Self {
-        tickets.sort_by_key(Ticket::rank);
-        Self { tickets }
+impl WaitQueue {
+    pub(crate) fn new(mut waiters: Vec<Waiter>) -> Self {
+        waiters.sort_by_key(Waiter::rank);
+        Self { waiters }
     }
 
-    pub(crate) fn tickets(&self) -> &[Ticket] {
-        &self.tickets
+    pub(crate) fn waiters(&self) -> &[Waiter] {
+        &self.waiters
     }
 
-    pub(crate) fn tickets_mut(&mut self) -> impl Iterator<Item = &mut Ticket> {
-        self.tickets.iter_mut()
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiter> {
+        self.waiters.iter_mut()
     }
 
-    pub(crate) fn get_mut(&mut self, holder: &HolderId) -> Option<&mut Ticket> {
-        self.tickets.iter_mut().find(|ticket| ticket.holder == *holder)
+    pub(crate) fn get_mut(&mut self, holder: &HolderId) -> Option<&mut Waiter> {
+        self.waiters.iter_mut().find(|waiter| waiter.holder == *holder)
     }
 
-    /// Where a holder stands; one without a ticket would come behind its equals.
+    /// Where a holder stands; one without a waiter would come behind its equals.
     pub(crate) fn place(&self, holder: &HolderId, priority: i64) -> usize {
-        let own = self.tickets.iter().position(|ticket| ticket.holder == *holder);
+        let own = self.waiters.iter().position(|waiter| waiter.holder == *holder);
         let rank = (Reverse(priority), u64::MAX);
-        own.unwrap_or_else(|| self.tickets.partition_point(|ticket| ticket.rank() <= rank))
+        own.unwrap_or_else(|| self.waiters.partition_point(|waiter| waiter.rank() <= rank))
     }
 
     /// Those before a place who are not passed over.
-    pub(crate) fn ahead(&self, place: usize, now: Timestamp) -> impl Iterator<Item = &Ticket> {
-        self.tickets[..place].iter().filter(move |ticket| !ticket.is_overdue(now))
+    pub(crate) fn ahead(&self, place: usize, now: Timestamp) -> impl Iterator<Item = &Waiter> {
+        self.waiters[..place].iter().filter(move |waiter| !waiter.is_overdue(now))
     }
 
-    pub(crate) fn insert(&mut self, ticket: Ticket) {
-        let rank = ticket.rank();
-        let place = self.tickets.partition_point(|other| other.rank() <= rank);
-        self.tickets.insert(place, ticket);
+    pub(crate) fn insert(&mut self, waiter: Waiter) {
+        let rank = waiter.rank();
+        let place = self.waiters.partition_point(|other| other.rank() <= rank);
+        self.waiters.insert(place, waiter);
     }
 
-    pub(crate) fn remove(&mut self, holder: &HolderId) -> Option<Ticket> {
-        let place = self.tickets.iter().position(|ticket| ticket.holder == *holder)?;
-        Some(self.tickets.remove(place))
+    pub(crate) fn remove(&mut self, holder: &HolderId) -> Option<Waiter> {
+        let place = self.waiters.iter().position(|waiter| waiter.holder == *holder)?;
+        Some(self.waiters.remove(place))
     }
 }
