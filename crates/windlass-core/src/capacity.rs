@@ -57,7 +57,7 @@ const SLOTS_ID: ResourceId = ResourceId(0);
 ///
 /// let refusal = tree.try_take(client, &six, Place::First, now).unwrap_err();
 /// assert_eq!(refusal.shortages[0].level, team, "the root would have had enough");
-/// assert_eq!(refusal.shortages[0].why, Short::Limit { free: 2 * 10_000, set_aside: 0 });
+/// assert_eq!(refusal.shortages[0].why, Short::Limit { free: 2 * 10_000, reserved: 0 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

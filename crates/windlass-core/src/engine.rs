@@ -138,7 +138,7 @@ impl Engine {
                 self.expect_granted(grant)?;
                 self.offer(world, grant.work, Offer::RefusedOutside);
             }
-            Input::Ring(work) => {
+            Input::Notify(work) => {
                 if self.work(work)?.phase() != Phase::WaitingOutside {
                     return Err(Rejected::NotWaitingOutside { work });
                 }
@@ -175,7 +175,7 @@ impl Engine {
                 }
                 self.record(world, Happening::Forgotten { work });
             }
-            Input::LookAgain => self.admission.look_again(),
+            Input::RetrySearch => self.admission.look_again(),
             Input::Tick => self.admission.advance(self.state.now()),
         }
         Ok(())

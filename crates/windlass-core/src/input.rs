@@ -107,7 +107,7 @@ pub enum Input {
     /// The granted attempt cannot begin: something outside the engine refused it.
     Refuse(Grant),
     /// What refused this work outside may be had now.
-    Ring(WorkId),
+    Notify(WorkId),
     /// The gate of this work opened.
     Open(WorkId),
     /// The gate of this work will never open: it fails.
@@ -139,7 +139,7 @@ pub enum Input {
     /// An ended work is of no interest any more.
     Forget(WorkId),
     /// The capacity may have room for what it refused.
-    LookAgain,
+    RetrySearch,
     /// Nothing but time has passed.
     Tick,
 }

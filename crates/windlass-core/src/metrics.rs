@@ -16,7 +16,7 @@ pub struct Metrics {
     /// How often a work started while one before it in the queue did not fit.
     pub passed_over: u64,
     /// How often something was reserved for the first in the queue.
-    pub set_aside: u64,
+    pub reservations: u64,
     /// Ended works that were forgotten.
     pub forgotten: u64,
 }
@@ -42,8 +42,8 @@ impl Metrics {
     #[inline]
     pub(crate) fn new(state: &StateCounts, admission: &AdmissionCounts) -> Self {
         let &StateCounts { states, attempts, retries_left, forgotten } = state;
-        let &AdmissionCounts { refusals, passed_over, set_aside } = admission;
-        Self { states, attempts, retries_left, refusals, passed_over, set_aside, forgotten }
+        let &AdmissionCounts { refusals, passed_over, set_aside: reservations } = admission;
+        Self { states, attempts, retries_left, refusals, passed_over, reservations, forgotten }
     }
 
     /// How many works are in this state.

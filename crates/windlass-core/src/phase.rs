@@ -139,7 +139,7 @@ pub(crate) enum Step {
     /// Something outside refused it.
     Refuse,
     /// What refused it outside may be had now.
-    Ring,
+    Notify,
     Start,
     /// It waits for something outside.
     Suspend,
@@ -186,7 +186,7 @@ impl Phase {
             (Phase::Ready, Step::Grant) => Phase::Granted,
             (Phase::Granted, Step::HandBack) => Phase::Ready,
             (Phase::Granted, Step::Refuse) => Phase::WaitingOutside,
-            (Phase::WaitingOutside, Step::Ring) => Phase::Ready,
+            (Phase::WaitingOutside, Step::Notify) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
             (Phase::Running | Phase::Resuming, Step::Suspend) => Phase::Suspended,
             (Phase::Suspended, Step::ResumeRequested) => Phase::Resuming,

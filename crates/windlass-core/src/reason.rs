@@ -26,10 +26,10 @@ pub enum Reason {
         /// Works of this engine that have some of it.
         holders: Vec<WorkId>,
         /// The work of this engine that some of it is reserved for.
-        set_aside_for: Option<WorkId>,
+        reserved_for: Option<WorkId>,
     },
     /// It is in the queue.
-    Line {
+    Queued {
         /// How many stand before it.
         ahead: usize,
         /// The first in the queue.

@@ -312,7 +312,7 @@ impl WorkHandle {
                     world
                         .wakes
                         .extend(wakes.into_iter().filter(|client| *client != engine.client()));
-                    engine.apply(world, Input::LookAgain)
+                    engine.apply(world, Input::RetrySearch)
                 })
             })
             .expect("a look is never refused");

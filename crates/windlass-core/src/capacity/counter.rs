@@ -94,7 +94,7 @@ impl Counter {
         match (&self.kind, self.when(wanted, before, now)) {
             (Kind::Rate(_), Some(at)) => Short::Rate { at },
             (Kind::Quota(_), Some(at)) => Short::Quota { at },
-            _ => Short::Limit { free: self.free(now), set_aside: self.set_aside(before) },
+            _ => Short::Limit { free: self.free(now), reserved: self.set_aside(before) },
         }
     }
 

@@ -41,7 +41,7 @@ pub struct RefusalCounts {
     /// Too much was in use.
     pub limit: u64,
     /// What was free was reserved for others.
-    pub set_aside: u64,
+    pub reserved: u64,
     /// Too much had been taken lately.
     pub rate: u64,
     /// Too much had been taken in the window.
@@ -52,13 +52,13 @@ impl RefusalCounts {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.limit + self.set_aside + self.rate + self.quota
+        self.limit + self.reserved + self.rate + self.quota
     }
 
     pub(super) fn add(&mut self, shortage: &Shortage) {
         let count = match shortage.why {
             Short::Limit { free, .. } if free >= i128::from(shortage.wanted.steps()) => {
-                &mut self.set_aside
+                &mut self.reserved
             }
             Short::Limit { .. } => &mut self.limit,
             Short::Rate { .. } => &mut self.rate,

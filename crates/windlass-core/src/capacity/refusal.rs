@@ -56,7 +56,7 @@ pub enum Short {
         /// What is not in use; negative when in debt.
         free: i128,
         /// What of it is reserved for others.
-        set_aside: i128,
+        reserved: i128,
     },
     /// Too much was taken lately.
     Rate {

@@ -168,7 +168,7 @@ impl CapacityTree {
 
     /// What is reserved of this resource at this level for `client` itself, in steps of 1/10 000.
     #[must_use]
-    pub fn set_aside_for(&self, client: ClientId, level: LevelId, resource: ResourceId) -> i128 {
+    pub fn reserved_for(&self, client: ClientId, level: LevelId, resource: ResourceId) -> i128 {
         let own = self.client(client).reservation.as_ref().map(|own| own.turn);
         let counter = self.counter(level, resource);
         own.zip(counter)

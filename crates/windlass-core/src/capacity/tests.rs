@@ -92,7 +92,7 @@ fn a_refusal_names_everything_that_was_short() {
     let refusal = refused(&mut tree, client, &both);
     let short = |short: &Shortage| (short.level, tree.name(short.resource).to_owned(), short.why);
     let shortages: Vec<_> = refusal.shortages.iter().map(short).collect();
-    let limit = |units: i128| Short::Limit { free: units * UNIT, set_aside: 0 };
+    let limit = |units: i128| Short::Limit { free: units * UNIT, reserved: 0 };
     let expected = [(team, "cpu", limit(0)), (ROOT, "cpu", limit(1)), (ROOT, "gpu", limit(1))];
     assert_eq!(shortages, expected.map(|(level, name, why)| (level, name.to_owned(), why)));
 }
@@ -361,7 +361,7 @@ fn a_level_counts_what_it_accepts_and_refuses_by_reason() {
 
     let counts = tree.counts(ROOT);
     assert_eq!((counts.accepted, counts.in_flight, counts.waiting), (1, 1, 1));
-    assert_eq!((counts.refused.limit, counts.refused.set_aside), (1, 1));
+    assert_eq!((counts.refused.limit, counts.refused.reserved), (1, 1));
     assert_eq!(counts.refused.total(), 2);
     let team_b = tree.level_of(b);
     assert_eq!(tree.counts(team_b).refused.total(), 0, "the root refused, not the team");

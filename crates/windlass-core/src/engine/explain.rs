@@ -43,12 +43,12 @@ impl Engine {
 
     /// Returns what refuses a work that is in the queue, and its place there.
     fn why_not_now(&self, capacity: &CapacityTree, work: WorkId, entry: &Work) -> Vec<Reason> {
-        let (now, place) = (self.state.now(), self.place_in_line(work));
+        let (now, place) = (self.state.now(), self.queue_place(work));
         let short = self.admission.shortages(capacity, now, entry, place).into_iter();
         let mut reasons: Vec<_> = short.map(|short| self.short(capacity, place, short)).collect();
         let ahead = self.admission.ahead(now, work, entry);
-        let queue = ahead.zip(self.first_in_line());
-        reasons.extend(queue.map(|(ahead, first)| Reason::Line { ahead, first }));
+        let queue = ahead.zip(self.first_in_queue());
+        reasons.extend(queue.map(|(ahead, first)| Reason::Queued { ahead, first }));
         reasons
     }
 
@@ -56,14 +56,14 @@ impl Engine {
     /// that one. What is still reserved for one that was the first before binds nothing; it goes
     /// when the first one is tried.
     #[must_use]
-    pub fn place_in_line(&self, work: WorkId) -> Place {
+    pub fn queue_place(&self, work: WorkId) -> Place {
         self.admission.place(self.state.now(), work, self.state.work(work).phase())
     }
 
     fn short(&self, capacity: &CapacityTree, place: Place, shortage: Shortage) -> Reason {
         let Shortage { level, resource, why, .. } = shortage;
         if !matches!(why, Short::Limit { .. }) {
-            return Reason::Short { shortage, holders: Vec::new(), set_aside_for: None };
+            return Reason::Short { shortage, holders: Vec::new(), reserved_for: None };
         }
         let holds = |(_, entry): &(WorkId, &Work)| {
             let mut demand = self.admission.demand(entry.cost).iter();
@@ -71,9 +71,9 @@ impl Engine {
         };
         let holders = self.state.works().filter(holds).map(|(work, _)| work).collect();
         let bound = matches!(place, Place::Later | Place::ResumingLater);
-        let ours = capacity.set_aside_for(self.client(), level, resource) > 0;
-        let set_aside_for = self.admission.reserved_for().filter(|_| bound && ours);
-        Reason::Short { shortage, holders, set_aside_for }
+        let ours = capacity.reserved_for(self.client(), level, resource) > 0;
+        let reserved_for = self.admission.reserved_for().filter(|_| bound && ours);
+        Reason::Short { shortage, holders, reserved_for }
     }
 
     /// Whether works may pass the first in the queue.

@@ -123,7 +123,7 @@ impl State {
             Offer::Made => Step::Grant,
             Offer::HandedBack => Step::HandBack,
             Offer::RefusedOutside => Step::Refuse,
-            Offer::Renewed => Step::Ring,
+            Offer::Renewed => Step::Notify,
         };
         self.step(effects, work, step);
     }

@@ -163,8 +163,8 @@ fn a_work_refused_outside_holds_nothing_and_keeps_its_place() {
     let running = bench.start();
     assert_eq!(running.work, other, "the only slot is free again");
     let third = bench.add(&[], 0);
-    bench.apply(Input::Ring(refused)).expect("it was refused");
-    assert_eq!(bench.apply(Input::Ring(third)), Err(Rejected::NotWaitingOutside { work: third }));
+    bench.apply(Input::Notify(refused)).expect("it was refused");
+    assert_eq!(bench.apply(Input::Notify(third)), Err(Rejected::NotWaitingOutside { work: third }));
     bench.finish(running, Outcome::Success).expect("it runs");
     assert_eq!(bench.take().map(|grant| grant.work), Some(refused), "before the later one");
 }
@@ -283,7 +283,7 @@ fn the_first_in_line_is_exact_once_time_has_passed() {
     bench.now = Timestamp::from_millis(3_600_000);
     let urgent = add(&mut bench, 7);
     bench.apply(Input::Tick).expect("time may pass");
-    assert_eq!(bench.engine.first_in_line(), Some(urgent), "7 against 1 + 5, not 1 + 36 000");
+    assert_eq!(bench.engine.first_in_queue(), Some(urgent), "7 against 1 + 5, not 1 + 36 000");
 }
 
 #[test]

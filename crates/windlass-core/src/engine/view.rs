@@ -68,7 +68,7 @@ impl Engine {
     ///
     /// [`Input::Tick`]: crate::Input::Tick
     #[must_use]
-    pub fn first_in_line(&self) -> Option<WorkId> {
+    pub fn first_in_queue(&self) -> Option<WorkId> {
         self.admission.queues().foremost(self.state.now())
     }
 

@@ -116,7 +116,7 @@ impl Bench {
 
     /// A set-aside is what the first in line may take, and those behind it may not.
     fn note_what_is_set_aside(&mut self) {
-        let first = self.engine.first_in_line();
+        let first = self.engine.first_in_queue();
         if first != self.first {
             self.first = first;
             self.aside.clear();
@@ -138,7 +138,7 @@ impl Bench {
     }
 
     fn check_what_is_left(&self) {
-        if self.first != self.engine.first_in_line() {
+        if self.first != self.engine.first_in_queue() {
             return;
         }
         for (&(level, resource), &(since, wanted)) in &self.aside {
@@ -153,7 +153,7 @@ impl Bench {
     }
 
     fn check_that_the_first_waits_for_what_is_its_own(&self) {
-        let Some(first) = self.engine.first_in_line() else { return };
+        let Some(first) = self.engine.first_in_queue() else { return };
         let demand = self.engine.demand(first);
         let ready = |work: &WorkId| self.engine.phase(*work) == Some(Phase::Ready);
         let mut others = self.engine.works().filter(ready);

@@ -139,7 +139,7 @@ impl<T> Queue<T> {
     /// The bell of the capacity has rung.
     pub(crate) fn look_again(&self) {
         self.call(|state, world| {
-            state.engine.apply(world, Input::LookAgain).expect("one may always look");
+            state.engine.apply(world, Input::RetrySearch).expect("one may always look");
         });
         self.tell_others();
     }
@@ -173,7 +173,7 @@ impl<T> Queue<T> {
     pub(super) fn peek<R>(&self, see: impl FnOnce(WorkId, &T) -> R) -> Option<R> {
         self.call(|state, world| {
             state.engine.apply(world, Input::Tick).expect("time may always pass");
-            let first = state.engine.first_in_line()?;
+            let first = state.engine.first_in_queue()?;
             let task = state.entries.get(first.index())?.task.as_ref()?;
             Some(see(first, task))
         })

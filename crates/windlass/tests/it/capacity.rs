@@ -126,7 +126,7 @@ fn a_refusal_tells_everything_that_was_short_and_where() {
     assert_eq!(refusal.to_string(), text);
     let Refusal::Short { shortfalls } = refusal else { panic!("{refusal}") };
     assert_eq!(shortfalls.iter().map(|short| short.level.above).collect::<Vec<_>>(), [0, 1]);
-    assert!(matches!(shortfalls[0].why, Short::Limit { free: 10_000, set_aside: 0 }));
+    assert!(matches!(shortfalls[0].why, Short::Limit { free: 10_000, reserved: 0 }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,8 +39,8 @@ fn the_first_in_line_is_known_before_anybody_looks_for_the_next() {
     let old = bench.add_needing(1, 0);
     bench.now = Timestamp::from_millis(10_000);
     let urgent = bench.add_needing(1, 2);
-    assert_eq!(bench.engine.first_in_line(), Some(urgent), "the old one is at its cap");
-    assert!(bench.reasons(old).contains(&Reason::Line { ahead: 1, first: urgent }));
+    assert_eq!(bench.engine.first_in_queue(), Some(urgent), "the old one is at its cap");
+    assert!(bench.reasons(old).contains(&Reason::Queued { ahead: 1, first: urgent }));
 }
 
 #[test]
@@ -53,11 +53,11 @@ fn what_is_set_aside_for_a_work_is_no_reason_for_its_own_wait() {
     assert_eq!(bench.take(), None, "the first does not fit, and its share is set aside");
     bench.add_needing(4, 5);
     let reasons = bench.reasons(overtaken);
-    let [Reason::Short { shortage, set_aside_for: None, .. }, Reason::Line { .. }] = reasons[..]
+    let [Reason::Short { shortage, reserved_for: None, .. }, Reason::Queued { .. }] = reasons[..]
     else {
         panic!("{reasons:?}");
     };
-    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, set_aside: 0 });
+    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, reserved: 0 });
 }
 
 #[test]
@@ -69,11 +69,11 @@ fn only_the_set_aside_of_our_own_first_work_is_told_as_such() {
     let later = bench.add_needing(2, -1);
     assert_eq!(bench.take(), None);
     let reasons = bench.reasons(later);
-    let [Reason::Short { shortage, set_aside_for, .. }, Reason::Line { .. }] = &reasons[..] else {
+    let [Reason::Short { shortage, reserved_for, .. }, Reason::Queued { .. }] = &reasons[..] else {
         panic!("{reasons:?}");
     };
-    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, set_aside: 30_000 });
-    assert_eq!(*set_aside_for, Some(first));
+    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, reserved: 30_000 });
+    assert_eq!(*reserved_for, Some(first));
 }
 
 #[test]

@@ -46,6 +46,6 @@ fn one_that_goes_on_behind_another_uses_what_is_set_aside_for_other_engines() {
     let two = of(&bench.capacity, amounts(&[("cpu", 2)]));
     let wakes = bench.capacity.give_back(other, &two);
     assert_eq!(wakes, [bench.engine.client()]);
-    bench.apply(Input::LookAgain).expect("it looks again");
+    bench.apply(Input::RetrySearch).expect("it looks again");
     assert_eq!(bench.take(), Some(grants[1]), "the other engine only wants to start something");
 }

@@ -32,9 +32,9 @@ impl World {
             assert_eq!(shortage.level, self.levels[spot.0]);
             assert_eq!(self.tree.name(shortage.resource), NAMES[spot.1]);
             assert_eq!(shortage.wanted.steps(), amounts[spot.1]);
-            let Short::Limit { free, set_aside } = shortage.why else { continue };
+            let Short::Limit { free, reserved } = shortage.why else { continue };
             assert_eq!(Some(free), self.model.free(spot, self.now));
-            assert_eq!(set_aside, self.model.set_aside(client, spot, place));
+            assert_eq!(reserved, self.model.reserved(client, spot, place));
         }
     }
 

@@ -142,7 +142,7 @@ impl Model {
         })
     }
 
-    pub(crate) fn set_aside(&self, client: ClientId, spot: Spot, place: Place) -> i128 {
+    pub(crate) fn reserved(&self, client: ClientId, spot: Spot, place: Place) -> i128 {
         let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
         let is_own = |request: &Request| request.client == client && request.goes_on == goes_on;
         let before = match (self.line.iter().position(is_own), place) {
@@ -157,7 +157,7 @@ impl Model {
 
     pub(crate) fn room(&self, client: ClientId, spot: Spot, place: Place, now: u64) -> i128 {
         let free = self.free(spot, now);
-        free.map_or(i128::MAX, |free| free - self.set_aside(client, spot, place))
+        free.map_or(i128::MAX, |free| free - self.reserved(client, spot, place))
     }
 
     /// Where `amounts` do not fit, from the client's level upwards.
