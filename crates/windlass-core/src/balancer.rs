@@ -1,12 +1,12 @@
-//! Moves limits between levels: those that have been idle for long shrink, those that have been
-//! busy for long grow, step by step between a floor and a ceiling.
+//! Moves capacity between levels: limits of idle levels shrink and limits of busy levels grow, one
+//! increment at a time between a minimum and a maximum.
 //!
-//! A level is judged by the resources that the balancer may change there. It is busy when any of
-//! them is used above the busy threshold, or has refused someone itself, so that a limit of 0 can
-//! grow again. It is idle when all of them are used below the idle threshold and nobody asks for
-//! anything: one whose clients are refused further up is starved, not idle.
+//! The balancer judges a level by the resources that it may change there. A level is busy if one of
+//! them is used above the busy threshold or has refused a client, so that a limit of 0 can grow
+//! again. A level is idle if all of them are used below the idle threshold and no client of it was
+//! refused. A level whose clients an upper level refuses is starved, not idle.
 //!
-//! Has no clock: whoever drives it calls [`HierarchicalBalancer::check`] at its interval.
+//! Has no clock: the driver calls [`HierarchicalBalancer::check`] at its interval.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ mod options;
 
 pub use options::{BalancerChild, BalancerError, BalancerOptions};
 
-/// Shrinks what is idle and grows what is busy.
+/// Shrinks the limits of idle levels and grows those of busy ones.
 ///
 /// ```
 /// use windlass_core::{
@@ -62,13 +62,13 @@ struct Child {
     level: LevelId,
     spans: Vec<Span>,
     mood: Mood,
-    /// What the tree had counted at the last check, of all refusals of its clients.
+    /// The refusals of the level's clients, by any level, as of the last check.
     refusals: u64,
-    /// The same, of those by what may be changed here.
+    /// The refusals by the resources that may change at this level, as of the last check.
     refusals_here: u64,
 }
 
-/// Between what a limit may move, and how fast.
+/// The range in which a limit may move, and by how much per step.
 #[derive(Clone, Debug)]
 struct Span {
     name: String,
@@ -77,7 +77,7 @@ struct Span {
     increment: Amount,
 }
 
-/// How a level has been without a break, and from when.
+/// What a level has been continuously, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Steady,
@@ -85,14 +85,14 @@ enum Mood {
     Busy { since: Timestamp },
 }
 
-/// A part of one, in 1/10 000.
+/// A fraction in units of 1/10 000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Part(u64);
 
 const ONE: u64 = 10_000;
 
 impl HierarchicalBalancer {
-    /// A balancer of these levels.
+    /// Creates a balancer for these levels.
     pub fn new(
         children: Vec<BalancerChild>,
         options: BalancerOptions,
@@ -111,14 +111,14 @@ impl HierarchicalBalancer {
         Ok(Self { options, idle: idle_part, busy: busy_part, children, now: Timestamp::ZERO })
     }
 
-    /// The settings.
+    /// Returns the settings.
     #[must_use]
     pub fn options(&self) -> &BalancerOptions {
         &self.options
     }
 
-    /// Looks at every level, and moves the limits of those that have been idle or busy for long
-    /// enough. What a level does not limit is left alone. Returns who should look again.
+    /// Checks every level, and moves the limits of those that were idle or busy for long enough.
+    /// Leaves resources alone that a level does not limit. Returns the clients to wake.
     pub fn check(&mut self, tree: &mut CapacityTree, now: Timestamp) -> Vec<ClientId> {
         self.now = self.now.max(now);
         let mut wakes = BTreeSet::new();
@@ -136,7 +136,7 @@ impl HierarchicalBalancer {
         wakes.into_iter().collect()
     }
 
-    /// How a level is now, and since when.
+    /// Returns whether a level is idle or busy now, and since when.
     fn observe(&mut self, at: usize, tree: &CapacityTree) -> Mood {
         let child = &mut self.children[at];
         let usages = child.usages(tree);
@@ -170,12 +170,12 @@ impl Child {
         Ok(Self { level, spans, mood: Mood::Steady, refusals: 0, refusals_here: 0 })
     }
 
-    /// What the tree says of each resource that may be changed here.
+    /// Returns the usage of each resource that may change at this level.
     fn usages(&self, tree: &CapacityTree) -> Vec<Usage> {
         self.spans.iter().filter_map(|span| tree.usage(self.level, &span.name)).collect()
     }
 
-    /// The limits that differ after one step.
+    /// Returns the limits that change in one step.
     fn moved(&self, tree: &CapacityTree, change: Change) -> ResourceCost {
         let limits = tree.limits(self.level);
         let moved = self.spans.iter().filter_map(|span| {
@@ -213,7 +213,7 @@ impl Span {
         Ok(Self { name: owned(), min, max, increment })
     }
 
-    /// A limit outside the span is not pulled in, only moved no further out.
+    /// A limit outside the range is not pulled in; it only moves no further out.
     fn after(&self, limit: Amount, change: Change) -> Amount {
         let (steps, increment) = (limit.steps(), self.increment.steps());
         let moved = match change {
@@ -225,7 +225,7 @@ impl Span {
 }
 
 impl Mood {
-    /// The same, as if it had begun now.
+    /// Returns the same state, starting at `now`.
     fn from(self, now: Timestamp) -> Self {
         match self {
             Mood::Steady => Mood::Steady,
@@ -267,7 +267,7 @@ fn scaled(steps: u64, factor: u64) -> u128 {
     u128::from(steps) * u128::from(factor)
 }
 
-/// Refuses a level that is there twice, and an increment that would move nothing.
+/// Refuses a level that is listed twice, and an increment that no child can use.
 fn expect_known(children: &[Child], increment: &ResourceCost) -> Result<(), BalancerError> {
     let mut levels = BTreeSet::new();
     if let Some(child) = children.iter().find(|child| !levels.insert(child.level)) {
