@@ -1,8 +1,10 @@
-//! The line of those who wait for names: by priority, then in order of arrival.
+//! The queue of waiters for names: by priority, then in order of arrival.
 //!
-//! A waiter is a place in line and never a hold. What has refused it is set reserved for it, and binds
-//! only those who stand behind it, so the first of all is bound by nothing. One that was told that
-//! its turn has come and does not come is passed over, and keeps its place.
+//! A waiter holds nothing. The names that refused it are reserved for it, and a reservation binds
+//! only the waiters behind it, so no reservation binds the first. A waiter that was notified and
+//! does not claim within [`CLAIM_GRACE`] is passed over, and keeps its place.
+//!
+//! Knows nothing of leases or processes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::lease::HolderId;
 
-/// How long one who was notified may take to come before others may pass.
+/// How long a notified waiter may take to claim before waiters behind it may pass.
 pub const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
 /// A name that holders share. Names of different kinds are different names.
@@ -27,7 +29,7 @@ pub enum Name {
 }
 
 impl Name {
-    /// The name without its kind.
+    /// Returns the name without its kind.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -35,7 +37,7 @@ impl Name {
         }
     }
 
-    /// What kind of name it is, as one word.
+    /// Returns the kind of the name as one word.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -52,60 +54,60 @@ impl fmt::Display for Name {
     }
 }
 
-/// How much of a name is asked for.
+/// A name and how much of it a claim needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Need {
     /// The name.
     pub name: Name,
-    /// How many slots of a semaphore; 1 for a lock.
+    /// The number of slots of a semaphore; 1 for a lock.
     pub weight: u32,
 }
 
 impl Need {
-    /// A name as a whole, or one slot of it.
+    /// Returns the need for a lock, or for one slot of a semaphore.
     #[must_use]
     pub fn one(name: Name) -> Self {
         Self { name, weight: 1 }
     }
 }
 
-/// A place in line for names that were refused.
+/// A refused claim in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Who waits.
+    /// The holder that waits.
     pub holder: HolderId,
-    /// Larger is more urgent.
+    /// The priority; larger is more urgent.
     pub priority: i64,
-    /// The order of arrival among equals.
+    /// The sequence number of the claim, which orders waiters of equal priority.
     pub arrival: u64,
-    /// What it waits for, together.
+    /// The names that it needs, all together.
     pub needs: Vec<Need>,
-    /// Those of its names that have refused it since it came.
+    /// The names of these that have refused it so far.
     pub refused: BTreeSet<Name>,
-    /// When it was told to come, if it has not come since.
+    /// When it was notified, if it has not claimed since.
     pub notified_at: Option<Timestamp>,
 }
 
 impl Waiter {
-    /// Its place: smaller comes first.
+    /// Returns its place in the order; the smallest comes first.
     fn rank(&self) -> (Reverse<i64>, u64) {
         (Reverse(self.priority), self.arrival)
     }
 
-    /// Whether it was told to come and has not, for so long that others may pass.
+    /// Returns whether it was notified longer than [`CLAIM_GRACE`] ago and has not claimed.
     #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.notified_at.is_some_and(|notified| now.since(notified) > CLAIM_GRACE)
     }
 
-    /// How much of a name is set reserved for it.
+    /// Returns how much of a name is reserved for it.
     pub(crate) fn reserved(&self, name: &Name) -> u32 {
         let need = self.needs.iter().find(|need| need.name == *name);
         need.filter(|_| self.refused.contains(name)).map_or(0, |need| need.weight)
     }
 }
 
-/// The waiters in order.
+/// The waiters, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaitQueue {
     waiters: Vec<Waiter>,
@@ -129,14 +131,15 @@ impl WaitQueue {
         self.waiters.iter_mut().find(|waiter| waiter.holder == *holder)
     }
 
-    /// Where a holder stands; one without a waiter would come behind its equals.
+    /// Returns the position of a holder's waiter, or the one that a new waiter of this priority
+    /// would get.
     pub(crate) fn place(&self, holder: &HolderId, priority: i64) -> usize {
         let own = self.waiters.iter().position(|waiter| waiter.holder == *holder);
         let rank = (Reverse(priority), u64::MAX);
         own.unwrap_or_else(|| self.waiters.partition_point(|waiter| waiter.rank() <= rank))
     }
 
-    /// Those before a place who are not passed over.
+    /// Iterates over the waiters before a position, without overdue ones.
     pub(crate) fn ahead(&self, place: usize, now: Timestamp) -> impl Iterator<Item = &Waiter> {
         self.waiters[..place].iter().filter(move |waiter| !waiter.is_overdue(now))
     }
