@@ -104,7 +104,7 @@ impl Ageing {
             let nanos = (u128::from(cap.steps()) * run).div_ceil(rise);
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
-        // The assertions above bound both terms.
+        // The checks above bound both terms.
         Ok(Self { rise: rise as u64, run: run as u64, cap, to_cap })
     }
 

@@ -54,7 +54,7 @@ impl Cluster {
         self.tree.try_take(self.clients[team], &demand, Place::First, now).expect("enough");
     }
 
-    /// Asks in vain, and stands in line.
+    /// Makes a refused client reserve what it lacks.
     fn ask(&mut self, team: usize, n: u32) {
         let demand = self.demand(team, n);
         let (client, now) = (self.clients[team], self.now());
@@ -65,7 +65,7 @@ impl Cluster {
         }
     }
 
-    /// The limits of both teams.
+    /// Returns the limits of both teams.
     fn limits(&self) -> [u64; 2] {
         self.levels.map(|level| {
             self.tree.limits(level).amount("gpu").expect("it has a limit").steps() / 10_000

@@ -1,4 +1,5 @@
-//! The invariants of a tree, verified the slow way: from its clients alone.
+//! Verifies the invariants of a tree by recomputing its counters from its clients. For tests and
+//! simulation: takes time linear in the size of the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +10,11 @@ use super::reservations::Reservations;
 use crate::{ClientId, LevelId, ResourceId};
 
 impl CapacityTree {
-    /// Verifies that everything the levels keep follows from what the clients hold and ask for.
+    /// Verifies that the counters of all levels follow from what the clients hold and reserve.
     ///
     /// # Panics
     ///
-    /// If it does not: a bug in the tree.
+    /// Panics if they do not: a bug in the tree.
     pub fn check(&self) {
         self.check_in_use();
         self.check_lines();
@@ -21,7 +22,7 @@ impl CapacityTree {
         self.check_tenants();
     }
 
-    /// What is in use at every level is the sum over the clients at and below it.
+    /// What is in use at a level is the sum over the clients at and below it.
     fn check_in_use(&self) {
         let mut sums = BTreeMap::new();
         for (_, client) in self.present() {
@@ -39,7 +40,7 @@ impl CapacityTree {
         assert!(sums.values().all(|sum| *sum == 0), "everything in use has its counter");
     }
 
-    /// Each line holds exactly the requests that stand there, and each level counts its own.
+    /// Each counter has exactly the reservations of its clients, and each level counts its own.
     fn check_lines(&self) {
         let mut lines = BTreeSet::new();
         let mut reservation = vec![0; self.levels.len()];
@@ -72,7 +73,8 @@ impl CapacityTree {
         }
     }
 
-    /// Each level counts who takes there and what stands right under it; who has left is gone.
+    /// Each level counts its clients and the levels directly below it, and removed clients leave no
+    /// trace.
     fn check_tenants(&self) {
         let mut tenants = vec![0; self.levels.len()];
         let parents = self.levels.iter().filter_map(|level| level.parent);

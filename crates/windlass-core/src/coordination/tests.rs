@@ -21,7 +21,7 @@ fn claim(holder: &str, needs: &[(Name, u32)]) -> Claim {
     Claim::new(HolderId::new(holder), needs.iter().map(need).collect())
 }
 
-/// Asks at 0, and says with which tokens, or who stood in the way.
+/// Claims at time 0. Returns the tokens, or the holders and waiters that refused it.
 fn ask(state: &mut CoordinationState, claim: &Claim) -> Result<Vec<u64>, Vec<String>> {
     ask_at(state, claim, 0)
 }

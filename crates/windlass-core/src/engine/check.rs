@@ -1,4 +1,5 @@
-//! The invariants of an engine, verified the slow way: from the works alone.
+//! Verifies the invariants of an engine by recomputing them from its works. For tests and
+//! simulation: takes time linear in the number of works.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,11 @@ use crate::dag::EdgeOutcome;
 use crate::phase::{Phase, StopReason, WorkState};
 
 impl Engine {
-    /// Verifies that everything kept in step with the works' phases agrees with them.
+    /// Verifies that everything derived from the works' phases agrees with them.
     ///
     /// # Panics
     ///
-    /// If it does not: a bug in the engine.
+    /// Panics if it does not: a bug in the engine.
     pub fn check(&self, capacity: &CapacityTree) {
         capacity.check();
         assert_eq!(self.state.dag().len(), self.state.next_work().index(), "every work is a node");
@@ -25,8 +26,8 @@ impl Engine {
         self.check_capacity(capacity);
     }
 
-    /// No work is past its dependencies; Blocked and Skipped are exactly what follows from them. A
-    /// forgotten source had ended, and what it said was heard.
+    /// No work is past its dependencies, and exactly those are Blocked or Skipped whose
+    /// dependencies require it. A forgotten source had ended, and its edges were resolved.
     fn check_edges(&self, work: WorkId, entry: &Work) {
         let outcome: Vec<_> = self.state.edge_outcomes(work).collect();
         let open = outcome.iter().filter(|outcome| outcome.is_none()).count();
@@ -38,7 +39,7 @@ impl Engine {
                 assert!(open > 0 && open == unmet, "work {work} waits for {open}, counts {unmet}");
             }
             Phase::Blocked => assert!(blocks, "work {work} is blocked by nobody"),
-            // They may have ended before their dependencies.
+            // These may have ended before their dependencies.
             Phase::Cancelled | Phase::Failed => {}
             Phase::Skipped => assert!(!blocks && open == 0 && entry.unneeded, "work {work}"),
             _ => assert!(!blocks && open == 0 && !entry.unneeded, "work {work} is past its edges"),
@@ -64,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Nobody ends before their children, and children are counted right.
+    /// No work ends before its children, and the counts of children are right.
     fn check_families(&self) {
         for (work, entry) in self.state.works().filter(|(_, entry)| entry.is_related()) {
             let counts = self.children(work);
@@ -92,7 +93,7 @@ impl Engine {
         assert_eq!(self.state.counts().retries_left, retries, "retries left");
     }
 
-    /// What we have in use is the sum over the works that hold something.
+    /// What the engine's client has in use is the sum over the works that hold their cost.
     fn check_capacity(&self, capacity: &CapacityTree) {
         let held = capacity.held(self.client());
         let mut sums = vec![0i128; held.len()];

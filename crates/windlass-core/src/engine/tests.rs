@@ -15,7 +15,7 @@ mod reopening;
 mod suspension;
 mod times;
 
-/// An engine on a private tree, with every fact and transition kept.
+/// An engine on its own tree that collects all facts and transitions.
 struct Bench {
     engine: Engine,
     capacity: CapacityTree,

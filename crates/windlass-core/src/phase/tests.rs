@@ -56,7 +56,7 @@ fn steps() -> Vec<Step> {
     plain.into_iter().chain(WHYS.map(Step::Ask)).collect()
 }
 
-/// Every step that is allowed, and where it leads.
+/// All allowed steps and the phases they lead to.
 fn table() -> Vec<(Phase, Step, Phase)> {
     use Phase::*;
     let mut table = vec![

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The line as a plain list, with every effective priority computed anew at each instant.
+/// The queue as a plain list that computes every effective priority at each instant.
 #[derive(Default)]
 struct Model {
     rate: i128,
@@ -57,7 +57,7 @@ enum Call {
         priority: i64,
     },
     Remove(prop::sample::Index),
-    /// Takes a work out and puts it back where it was.
+    /// Removes a work and inserts it again at its old place.
     Return(prop::sample::Index),
     Pass(u64),
     Park {
@@ -99,7 +99,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Works rise by `rate` steps per millisecond.
+    /// Creates both with an ageing of `rate` steps per millisecond.
     fn new(rate: u64, cap: Option<u64>) -> Self {
         Self::ageing(rate, 1_000_000, cap)
     }
@@ -187,7 +187,7 @@ impl Pair {
 }
 
 impl Pair {
-    /// As many stand before each as a sort puts there.
+    /// Compares the number of works before each with a sort.
     fn ask_places(&self) {
         let mut sorted = self.model.works.clone();
         let place = |one: &Listed| (Reverse(self.model.effective(one, self.now)), one.waiting.seq);

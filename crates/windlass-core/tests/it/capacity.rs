@@ -1,5 +1,5 @@
-//! The capacity tree against a naive model: after every step of a random run, all that the tree
-//! says is what the lists of permits and requests say.
+//! Compares the capacity tree with a naive model: after every step of a random run, each query must
+//! return what the lists of permits and reservations give.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,23 +25,24 @@ struct World {
     model: Model,
     levels: Vec<LevelId>,
     clients: Vec<ClientId>,
-    /// Who watches what and has not been told anything since.
+    /// The watches whose client has not been notified since.
     watches: BTreeSet<(ClientId, Spot)>,
-    /// Who has ever watched: one who was told of one spot may still watch another.
+    /// The clients that have ever watched: a client that was notified of one spot may still watch
+    /// another.
     watchers: BTreeSet<ClientId>,
-    /// What those want who stand in line and watch, until they are told.
+    /// What the queued and watching clients want, until they are notified.
     lined: BTreeMap<ClientId, Lined>,
     now: u64,
 }
 
-/// One who waits as an `acquire` does: in line, and with a timer of its own.
+/// A client that waits as an `acquire` does: with a reservation and a timer of its own.
 struct Lined {
     amounts: Amounts,
-    /// Where it was refused, and when time would have brought what it wants.
+    /// Where it was refused, and when time would make enough room.
     spots: BTreeMap<Spot, Option<Timestamp>>,
 }
 
-/// The work that one in line stands for.
+/// The work for which a queued client reserves.
 const OWNER: u64 = 9;
 
 fn cost(amounts: Amounts) -> ResourceCost {
@@ -58,7 +59,7 @@ impl World {
             let parent = levels[parent.expect("only the root has none")];
             levels.push(tree.add_level(parent, &ResourceCost::new()));
         }
-        // Once somewhere, so that the names have numbers.
+        // Declares each name once, so that it has an id.
         for (resource, name) in NAMES.into_iter().enumerate() {
             tree.set_limits(levels[1], &ResourceCost::new().with(name, 1));
             model.kinds.insert((1, resource), Kind::Limit(10_000));
@@ -96,7 +97,7 @@ impl World {
         self.levels[self.model.clients[&client]]
     }
 
-    /// The demand, if every name of it is declared where the client is.
+    /// Returns the demand, if the client's levels declare every name of it.
     fn demand(&self, client: ClientId, amounts: Amounts) -> Option<Demand> {
         let spots =
             |resource| Model::chain(self.model.clients[&client]).map(move |l| (l, resource));
@@ -112,7 +113,7 @@ impl World {
         demand.ok()
     }
 
-    /// Takes one step in both, and compares all they say, and who is told to look again.
+    /// Takes one step on both, and compares all queries and the clients to wake.
     fn step(&mut self, step: &Step) {
         let rooms = self.watched_rooms();
         let wakes = self.apply(step).unwrap_or_default();
@@ -138,7 +139,7 @@ impl World {
         self.watches.iter().map(|watch| (*watch, self.rooms(*watch))).collect()
     }
 
-    /// None where the step finds nothing to act on.
+    /// Returns `None` if the step finds nothing to act on.
     fn apply(&mut self, step: &Step) -> Option<Vec<ClientId>> {
         let now = self.now();
         match *step {
@@ -268,7 +269,7 @@ impl World {
         self.tree.when(client, level, resource, wanted, Place::First, self.now())
     }
 
-    /// As an `acquire` that was woken: takes and is served, or goes on waiting.
+    /// Acts as an `acquire` that was woken: takes and is served, or keeps waiting.
     fn ask_again(&mut self, client: usize) -> Option<Vec<ClientId>> {
         let client = *self.lined.keys().nth(client.checked_rem(self.lined.len())?)?;
         let amounts = self.lined[&client].amounts;
@@ -284,8 +285,8 @@ impl World {
         self.ask(client, amounts, Place::First, Then::StandAndWatch)
     }
 
-    /// Nobody who stands in line and was not told could have what it was refused, nor has a timer
-    /// that rings too late.
+    /// No queued client that was not notified could take what it was refused, and no timer fires
+    /// too late.
     fn compare_lined(&self) {
         for (client, lined) in &self.lined {
             for (spot, armed) in &lined.spots {

@@ -34,7 +34,7 @@ fn drain(graph: &mut Graph) -> Vec<NodeEvent<&'static str>> {
     graph.drain_events().collect()
 }
 
-/// The call is refused with this error, and leaves every bit of the graph as it was.
+/// Checks that the call is refused with this error and leaves the graph unchanged.
 #[track_caller]
 fn check_refused<T: Debug + PartialEq, E: Debug + PartialEq>(
     graph: &mut Graph,

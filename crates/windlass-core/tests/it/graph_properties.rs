@@ -41,16 +41,16 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// What was called for, not what followed: the states are worked out anew every time.
+/// Records the calls, not their results: the states are recomputed every time.
 #[derive(Clone, Debug, Default)]
 struct Model {
     /// In the order in which they were added.
     nodes: Vec<Key>,
     /// From and to, in the order in which they were added.
     edges: Vec<(Key, Key)>,
-    /// What each node was told.
+    /// The last call on each node.
     told: BTreeMap<Key, Told>,
-    /// The nodes and their states, by when they entered them.
+    /// The nodes with their states, in the order in which they entered them.
     line: Vec<(Key, NodeState)>,
     events: Vec<NodeEvent<Key>>,
 }
@@ -104,7 +104,7 @@ impl Model {
         self.has(key).then(|| self.state(key))
     }
 
-    /// Takes in which of these nodes have changed their states, in this order.
+    /// Records which of these nodes changed their states, in this order.
     fn enter(&mut self, order: &[Key]) -> Vec<Key> {
         let mut changed = Vec::new();
         for &key in order {
@@ -136,12 +136,12 @@ impl Model {
         self.enter(&[key])
     }
 
-    /// The node and all behind it, level by level.
+    /// Returns the node and its dependents, level by level.
     fn levels(&self, key: Key) -> Vec<Key> {
         let (mut found, mut queue) = (vec![key], VecDeque::from([key]));
         while let Some(key) = queue.pop_front() {
             for target in self.targets(key) {
-                // A node that was aborted before leads no further.
+                // The search does not go beyond a node that was aborted before.
                 if !found.contains(&target) && !self.line.contains(&(target, NodeState::Aborted)) {
                     found.push(target);
                     queue.push_back(target);
@@ -169,7 +169,7 @@ impl Model {
         self.line.iter().filter(|member| member.1 == state).map(|member| member.0).collect()
     }
 
-    /// The first in the order of adding that has no source left, again and again.
+    /// Repeatedly takes the first node in the order of adding that has no source left.
     fn order(&self) -> Vec<Key> {
         let mut left = self.nodes.clone();
         let mut order = Vec::new();
@@ -349,7 +349,8 @@ fn compare(graph: &DependencyGraph<Key>, model: &Model) {
     assert!(!graph.has_cycle());
 }
 
-/// Makes the calls on both; the two must agree after each, and a refusal must change nothing.
+/// Makes the calls on graph and model: they must agree after each, and a refusal must change
+/// nothing.
 fn check(calls: &[Call]) {
     let (mut graph, mut model) = (DependencyGraph::new(), Model::default());
     for call in calls {

@@ -1,9 +1,9 @@
-//! The first in line is held up by those behind it at most once for each thing it needs.
+//! Works behind the first of the queue delay it at most once for each resource it needs.
 //!
-//! From the moment at which something is set aside for the first in line, those who start later
-//! leave as much of it as the first one wants: whatever it waits for is used by works that had begun
-//! before. And whenever nothing fits, the first in line waits for something that is set aside for it,
-//! unless there is nobody whom that could hold back. So each thing it needs holds it up once.
+//! From the time at which a resource is reserved for the first work, later starts leave it as much
+//! as it wants, so it waits only for works that had begun before. Whenever nothing fits, the first
+//! work waits for a resource that is reserved for it, unless there is no work that a reservation
+//! could delay. So each resource delays it once.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +32,11 @@ fn call() -> impl Strategy<Value = Call> {
 
 type Cell = (LevelId, ResourceId);
 
-/// From where in line a work started.
+/// The position in the queue from which a work started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Start {
     First,
-    /// From behind the first in line, at this time.
+    /// From behind the first of the queue, at this time.
     Behind(u64),
 }
 
@@ -44,10 +44,10 @@ struct Bench {
     engine: Engine,
     capacity: CapacityTree,
     running: Vec<(Start, Grant)>,
-    /// Counts the starts, so that "before" and "after" are numbers.
+    /// The number of starts, which serves as a clock.
     clock: u64,
     first: Option<WorkId>,
-    /// What is set aside for the first in line, since when, and how much.
+    /// What is reserved for the first work, since when, and how much.
     aside: BTreeMap<Cell, (u64, Amount)>,
 }
 
@@ -114,7 +114,7 @@ impl Bench {
         self.check_that_the_first_waits_for_what_is_its_own();
     }
 
-    /// A set-aside is what the first in line may take, and those behind it may not.
+    /// A reservation is what the first work may take, and later works may not.
     fn note_what_is_set_aside(&mut self) {
         let first = self.engine.first_in_queue();
         if first != self.first {

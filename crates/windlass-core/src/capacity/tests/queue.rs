@@ -1,4 +1,4 @@
-//! Who is bound by what is set aside, and who is told to look again.
+//! Which demands a reservation binds, and which clients are notified.
 
 use super::*;
 
@@ -154,7 +154,7 @@ fn a_request_for_less_than_before_wakes_whom_it_bound() {
     tree.check();
 }
 
-/// Clients at the root that were refused, stand in line and watch there, in this order.
+/// Adds clients at the root that are refused, reserve and watch there, in this order.
 fn waiters<const N: usize>(tree: &mut CapacityTree, cpu: [u32; N]) -> [ClientId; N] {
     cpu.map(|cpu| {
         let client = tree.add_client(ROOT);

@@ -1,4 +1,4 @@
-//! Families that are large, deep, long-lived, or tried again and again.
+//! Large, deep and long-lived families, and repeated attempts of parents.
 
 use super::*;
 
@@ -7,7 +7,7 @@ impl Bench {
         self.try_add(after, child(parent))
     }
 
-    /// As [`Bench::call`], without the check that takes as long as there are works.
+    /// As [`Bench::call`], without the check that visits every work.
     fn quick<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
         let mut world = World {
             now: self.now,

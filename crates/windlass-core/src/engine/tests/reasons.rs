@@ -1,4 +1,4 @@
-//! Why a work waits, where random worlds seldom come by.
+//! Reasons for waits in situations that random simulation seldom reaches.
 
 use super::*;
 use crate::reason::Reason;

@@ -1,4 +1,4 @@
-//! Attempts that wait, and what can happen to them meanwhile.
+//! Suspended attempts, and what can happen to them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Times at their limits, and several that come at once.
+//! Extreme times, and several timers due at once.
 
 use super::*;
 use crate::fact::Ending;

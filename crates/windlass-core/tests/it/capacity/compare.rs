@@ -1,8 +1,8 @@
-//! Everything that a tree says, beside what the model says.
+//! Compares every query of a tree with the model.
 
 use super::*;
 
-/// Long enough for every debt of these runs to be worked off.
+/// Long enough for every debt of these runs to be paid off.
 const AGES: u64 = 1_000_000;
 
 impl World {
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// The time told is the first at which the model has room.
+    /// The returned time is the first at which the model has room.
     fn compare_when(&self, client: ClientId, spot: Spot) {
         let (level, place) = (self.levels[spot.0], Place::First);
         let resource = self.tree.resource(NAMES[spot.1]).expect("every name is declared");

@@ -1,11 +1,10 @@
-//! The capacity tree as one would write it down: lists of what was taken and of who waits, from
-//! which every answer is computed anew.
+//! A naive capacity tree: lists of takes and reservations, from which every answer is recomputed.
 
 use std::collections::BTreeMap;
 
 use windlass_core::{ClientId, Place};
 
-/// In the order of their numbers in the tree.
+/// In the order of their ids in the tree.
 pub(crate) const NAMES: [&str; 3] = ["slots", "disk", "gpu"];
 /// The root, two levels under it, and one under the second of these.
 pub(crate) const PARENTS: [Option<usize>; 4] = [None, Some(0), Some(0), Some(2)];
@@ -35,7 +34,7 @@ pub(crate) struct Permit {
 pub(crate) struct Request {
     pub(crate) client: ClientId,
     pub(crate) owner: u64,
-    /// Whether it has begun before, and so stands before all that start.
+    /// Whether it is that of a resumed attempt, which comes before all starts.
     pub(crate) goes_on: bool,
     pub(crate) wanted: BTreeMap<Spot, u64>,
 }
@@ -47,18 +46,18 @@ pub(crate) enum Kind {
     Quota(Window),
 }
 
-/// All that was ever charged to a rate, from its start.
+/// All charges to a rate since it was set.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) amount: u64,
     pub(crate) per: u64,
     pub(crate) burst: u64,
-    /// When it started, with how much.
+    /// When it was set, and with how much.
     pub(crate) start: (u64, i128),
     pub(crate) charges: Vec<(u64, i128)>,
 }
 
-/// All that was ever charged to a quota; what the first window had used comes first.
+/// All charges to a quota; what the first window had used comes first.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) amount: u64,
@@ -71,9 +70,9 @@ impl Bucket {
         self.charges.last().map_or(self.start.0, |charge| charge.0)
     }
 
-    /// In closed form: the least of what there would be had the bucket last been full now, just
-    /// before or just after any charge, or never since its start. In steps times the period, so
-    /// that all is whole.
+    /// In closed form: the minimum over what there would be if the bucket had last been full now,
+    /// just before or just after any charge, or never since its start. In steps times the period,
+    /// so that all numbers are whole.
     pub(crate) fn free(&self, now: u64) -> i128 {
         let [amount, per, burst] = [self.amount, self.per, self.burst].map(i128::from);
         let now = now.max(self.latest());
@@ -105,7 +104,7 @@ impl Window {
 }
 
 impl Model {
-    /// The levels that bind whoever takes at `level`.
+    /// Iterates over the levels that bind the clients of `level`.
     pub(crate) fn chain(level: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(level), |level| PARENTS[*level])
     }
@@ -124,7 +123,8 @@ impl Model {
         permits.map(|permit| i128::from(permit.amounts[resource])).sum()
     }
 
-    /// What is free, whoever waits; none where nothing limits it.
+    /// Returns what is free, without regard to reservations; `None` where the resource is
+    /// unlimited.
     pub(crate) fn free(&self, spot: Spot, now: u64) -> Option<i128> {
         Some(match self.kinds.get(&spot)? {
             Kind::Limit(limit) => i128::from(*limit) - self.in_use(spot),
@@ -133,7 +133,7 @@ impl Model {
         })
     }
 
-    /// The most that can ever be had at once.
+    /// Returns the maximum that can be taken at once.
     pub(crate) fn most(&self, spot: Spot) -> Option<u64> {
         Some(match self.kinds.get(&spot)? {
             Kind::Limit(limit) => *limit,
@@ -160,7 +160,7 @@ impl Model {
         free.map_or(i128::MAX, |free| free - self.reserved(client, spot, place))
     }
 
-    /// Where `amounts` do not fit, from the client's level upwards.
+    /// Returns where `amounts` do not fit, from the client's level upwards.
     pub(crate) fn short(
         &self,
         client: ClientId,
@@ -198,7 +198,7 @@ impl Model {
         }
     }
 
-    /// One who goes on is no start: nothing is charged for it.
+    /// A resumed attempt is not a start, so nothing is charged for it.
     pub(crate) fn take(&mut self, client: ClientId, amounts: Amounts, place: Place, now: u64) {
         if matches!(place, Place::First | Place::Later) {
             self.charge(client, amounts.map(i128::from), now);

@@ -1,11 +1,11 @@
-//! What happens in a random run.
+//! The steps of a random run.
 
 use proptest::prelude::*;
 use windlass_core::Place;
 
 use super::model::{Amounts, NAMES, PARENTS, Spot};
 
-/// One step of a random run. Numbers that choose among what there is are taken modulo its count.
+/// One step of a random run. Indices are taken modulo the number of entries.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     AddClient {
@@ -38,7 +38,7 @@ pub(super) enum Step {
     Withdraw {
         client: usize,
     },
-    /// One who stands in line asks again for what it stands for.
+    /// A queued client retries its demand.
     AskAgain {
         client: usize,
     },
@@ -62,7 +62,7 @@ pub(super) enum Step {
     },
 }
 
-/// What the one who was refused does.
+/// What a refused client does.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Then {
     Leave,
