@@ -44,7 +44,7 @@ pub struct Ageing {
 pub enum AgeingError {
     /// The rate is above [`Ageing::MAX_RATE`].
     #[error(
-        "an ageing rate of {levels} per {per:?} is above the largest, {max} per millisecond",
+        "an ageing rate of {levels} per {per:?} exceeds the maximum of {max} per millisecond",
         max = Ageing::MAX_RATE
     )]
     TooFast {
@@ -55,8 +55,8 @@ pub enum AgeingError {
     },
     /// The rate is a fraction whose terms are too large to compute with.
     #[error(
-        "an ageing rate of {levels} per {per:?} cannot be computed exactly; use a shorter or a \
-         rounder period"
+        "an ageing rate of {levels} per {per:?} cannot be computed exactly; use a shorter or \
+         a rounder period"
     )]
     TooFine {
         /// The levels of priority per period.

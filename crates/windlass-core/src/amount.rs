@@ -45,7 +45,7 @@ impl Amount {
 #[non_exhaustive]
 pub enum AmountError {
     /// Not a plain decimal number: empty, signed, infinite, or with other characters in it.
-    #[error("{text:?} is not an amount: write a number that is not negative, such as 4 or 0.5")]
+    #[error("{text:?} is not an amount: use a non-negative number such as 4 or 0.5")]
     NotANumber {
         /// The text as given.
         text: String,
@@ -57,7 +57,7 @@ pub enum AmountError {
         text: String,
     },
     /// The number is above [`Amount::MAX`].
-    #[error("{text:?} is above the largest amount, {max}", max = Amount::MAX)]
+    #[error("{text:?} exceeds the largest amount, {max}", max = Amount::MAX)]
     TooLarge {
         /// The text as given.
         text: String,

@@ -95,14 +95,14 @@ pub struct NameRecord {
 #[non_exhaustive]
 pub enum DeclareError {
     /// The capacity is 0.
-    #[error("semaphore {name:?} would have no slots: a capacity is at least 1")]
+    #[error("semaphore {name:?} needs a capacity of at least 1")]
     NoSlots {
         /// The semaphore's name.
         name: String,
     },
     /// The semaphore has another capacity and is in use.
     #[error(
-        "semaphore {name:?} has a capacity of {stored}, not {asked}; it can be changed only while nobody holds or waits for it"
+        "semaphore {name:?} has a capacity of {stored}, not {asked}; change it while it has no holder and no waiter"
     )]
     InUse {
         /// The semaphore's name.

@@ -31,10 +31,10 @@ pub struct ResourceCost(
 #[non_exhaustive]
 pub enum ResourceCostError {
     /// A name is empty.
-    #[error("a resource needs a name")]
+    #[error("empty resource name")]
     NoName,
     /// A name is repeated.
-    #[error("{name:?} is named twice")]
+    #[error("duplicate resource {name:?}")]
     Twice {
         /// The repeated name.
         name: String,
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(ResourceCost::of([("", 1)]), Err(ResourceCostError::NoName));
         assert_eq!(ResourceCost::of::<String, Amount>([]), Ok(ResourceCost::new()));
         let twice = ResourceCost::of([("gpu", 1), ("gpu", 2)]).unwrap_err();
-        assert_eq!(twice.to_string(), "\"gpu\" is named twice");
+        assert_eq!(twice.to_string(), "duplicate resource \"gpu\"");
     }
 
     #[test]

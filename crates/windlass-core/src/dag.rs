@@ -84,7 +84,7 @@ pub struct Edge {
 #[non_exhaustive]
 pub enum EdgeError {
     /// An edge begins or ends at a node that was never added, or is forgotten.
-    #[error("node {node} does not exist here")]
+    #[error("unknown node {node}")]
     UnknownNode {
         /// The unknown node.
         node: usize,

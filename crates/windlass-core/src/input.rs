@@ -168,7 +168,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum SubmitError {
     /// It waits for a work that this engine never gave out, or has forgotten.
-    #[error("work {work} does not exist here, so nothing can wait for it")]
+    #[error("unknown dependency: work {work}")]
     UnknownDependency {
         /// The unknown work.
         work: WorkId,
@@ -197,19 +197,19 @@ pub enum SubmitError {
 #[non_exhaustive]
 pub enum DependencyError {
     /// The engine never issued this id, or has forgotten the work.
-    #[error("work {work} does not exist here")]
+    #[error("unknown work {work}")]
     UnknownWork {
         /// The unknown work.
         work: WorkId,
     },
     /// The dependent has begun an attempt or has ended.
-    #[error("work {work} has begun or ended, so it cannot wait for anything new")]
+    #[error("work {work} has begun or ended, so it cannot get another dependency")]
     Begun {
         /// The dependent.
         work: WorkId,
     },
     /// The works would wait for each other.
-    #[error("these works would wait for each other: {}", as_path(path))]
+    #[error("dependency cycle: {}", as_path(path))]
     Cycle {
         /// The cycle, which ends with its first work.
         path: Vec<WorkId>,
@@ -225,7 +225,7 @@ fn as_path(works: &[WorkId]) -> String {
 #[non_exhaustive]
 pub enum Rejected {
     /// The engine never issued this id, or has forgotten the work.
-    #[error("work {work} does not exist here")]
+    #[error("unknown work {work}")]
     UnknownWork {
         /// The unknown work.
         work: WorkId,
@@ -263,26 +263,26 @@ pub enum Rejected {
         work: WorkId,
     },
     /// The work neither failed nor was cancelled, so a user cannot retry it.
-    #[error("work {work} has not failed and was not cancelled, so it is not tried again")]
+    #[error("cannot retry work {work}: it neither failed nor was cancelled")]
     NotReopenable {
         /// The work.
         work: WorkId,
     },
     /// A work that would start again is under way or has a parent.
-    #[error("work {work} cannot begin anew: it is under way, or has a parent")]
+    #[error("cannot retry work {work}: it is under way or has a parent")]
     Entangled {
         /// That work.
         work: WorkId,
     },
     /// Works that would be retried together depend on each other: one of them was added after its
     /// dependency had ended.
-    #[error("these works would wait for each other: {}", as_path(path))]
+    #[error("dependency cycle: {}", as_path(path))]
     Cycle {
         /// The cycle, which ends with its first work.
         path: Vec<WorkId>,
     },
     /// Nothing outside the engine has refused this work.
-    #[error("work {work} waits for nothing outside")]
+    #[error("work {work} was not refused outside the engine")]
     NotWaitingOutside {
         /// The work.
         work: WorkId,

@@ -92,25 +92,25 @@ pub struct Quota {
 #[non_exhaustive]
 pub enum RateError {
     /// The name of the resource is empty.
-    #[error("a resource needs a name")]
+    #[error("empty resource name")]
     NoName,
     /// The amount is 0, so nothing could ever be taken.
-    #[error("an amount of 0 would never let anything start")]
+    #[error("the amount must be above 0")]
     ZeroAmount,
     /// The burst is 0, so nothing could ever be taken.
-    #[error("a burst of 0 would never let anything start")]
+    #[error("the burst must be above 0")]
     ZeroBurst,
     /// The period or window is 0.
-    #[error("a period or window of no length is no limit")]
+    #[error("the period or window must be above 0")]
     ZeroPeriod,
     /// The period or window exceeds the range of [`Timestamp`].
-    #[error("{period:?} is longer than the 584 years that time has")]
+    #[error("{period:?} exceeds the maximum of 584 years")]
     TooLong {
         /// The period or window.
         period: Duration,
     },
     /// The product of burst and period is too large to compute with.
-    #[error("a burst of {burst} over {per:?} is too large to count exactly")]
+    #[error("a burst of {burst} over {per:?} is too large to compute exactly")]
     TooLarge {
         /// The burst.
         burst: Amount,

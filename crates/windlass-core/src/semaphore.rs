@@ -35,10 +35,10 @@ pub struct Semaphore {
 #[non_exhaustive]
 pub enum WeightError {
     /// The weight is 0.
-    #[error("a weight of 0 asks for nothing")]
+    #[error("the weight must be at least 1")]
     Zero,
     /// The weight exceeds the capacity.
-    #[error("a weight of {weight} is above the capacity of {capacity}")]
+    #[error("a weight of {weight} exceeds the capacity of {capacity}")]
     AboveCapacity {
         /// The weight of the claim.
         weight: u32,

@@ -68,10 +68,10 @@ pub enum BalancerError {
         busy: f64,
     },
     /// The check interval is 0.
-    #[error("a check interval of no length never ends")]
+    #[error("the check interval must be above 0")]
     ZeroInterval,
     /// A minimum is above its maximum.
-    #[error("the least of {name:?} is {min}, above the most, {max}")]
+    #[error("the minimum of {name:?} is {min}, above its maximum of {max}")]
     MinAboveMax {
         /// The resource.
         name: String,
@@ -81,25 +81,25 @@ pub enum BalancerError {
         max: Amount,
     },
     /// A resource has a minimum or a maximum, but not both.
-    #[error("{name:?} needs both a least and a most")]
+    #[error("{name:?} needs both a minimum and a maximum")]
     OneSided {
         /// The resource.
         name: String,
     },
     /// An increment is 0.
-    #[error("an increment of 0 of {name:?} changes nothing")]
+    #[error("the increment of {name:?} must be above 0")]
     ZeroIncrement {
         /// The resource.
         name: String,
     },
     /// An increment names a resource that no child has.
-    #[error("{name:?} has an increment, but no child has a least and a most of it")]
+    #[error("{name:?} has an increment, but no child has a minimum and a maximum of it")]
     UnknownIncrement {
         /// The resource.
         name: String,
     },
     /// A level is listed twice.
-    #[error("a level is balanced once, not twice")]
+    #[error("duplicate level among the children")]
     Twice {
         /// The level.
         level: LevelId,

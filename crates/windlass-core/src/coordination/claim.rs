@@ -93,22 +93,22 @@ pub struct NameRefusal {
 #[non_exhaustive]
 pub enum ClaimError {
     /// The claim names nothing.
-    #[error("no name was asked for")]
+    #[error("no name given")]
     Nothing,
     /// The claim repeats a name.
-    #[error("{name} was asked for twice")]
+    #[error("{name} is named twice")]
     Twice {
         /// The repeated name.
         name: Name,
     },
     /// A semaphore was never declared.
-    #[error("semaphore {name:?} is not known; say how many slots it has with --capacity")]
+    #[error("unknown semaphore {name:?}; declare its number of slots with --capacity")]
     Undeclared {
         /// The semaphore's name.
         name: String,
     },
     /// The claim needs a weight other than 1 of a lock.
-    #[error("{name} has no slots: ask for it with a weight of 1")]
+    #[error("{name} has no slots: its weight must be 1")]
     LockWeight {
         /// The lock.
         name: Name,
