@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exponential_delay_goes_on_doubling() {
+    fn an_exponential_delay_keeps_doubling() {
         let policy = RetryPolicy::exponential(Duration::from_nanos(1));
         let delay = policy.delay(41, &mut Random::new(1));
         assert_eq!(delay, Duration::from_nanos(1 << 40));

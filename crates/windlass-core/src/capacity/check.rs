@@ -17,7 +17,7 @@ impl CapacityTree {
     /// Panics if they do not: a bug in the tree.
     pub fn check(&self) {
         self.check_in_use();
-        self.check_lines();
+        self.check_reservations();
         self.check_watchers();
         self.check_tenants();
     }
@@ -26,14 +26,14 @@ impl CapacityTree {
     fn check_in_use(&self) {
         let mut sums = BTreeMap::new();
         for (_, client) in self.present() {
-            assert!(client.held.iter().all(|held| *held >= 0), "nobody holds less than nothing");
+            assert!(client.held.iter().all(|held| *held >= 0), "no client holds less than nothing");
             for level in self.chain(client.level) {
                 for (resource, held) in client.held.iter().enumerate() {
                     *sums.entry((level, ResourceId::at(resource))).or_insert(0) += held;
                 }
             }
         }
-        for (place, counter) in self.all_cells() {
+        for (place, counter) in self.all_counters() {
             let sum = sums.remove(&place).unwrap_or(0);
             assert_eq!(counter.in_use, sum, "in use is the sum over the clients");
         }
@@ -41,34 +41,34 @@ impl CapacityTree {
     }
 
     /// Each counter has exactly the reservations of its clients, and each level counts its own.
-    fn check_lines(&self) {
-        let mut lines = BTreeSet::new();
+    fn check_reservations(&self) {
+        let mut expected = BTreeSet::new();
         let mut reservation = vec![0; self.levels.len()];
         for (_, client) in self.present() {
             let Some(request) = &client.reservation else { continue };
-            lines.extend(request.counters.iter().map(|place| (*place, request.turn)));
+            expected.extend(request.counters.iter().map(|place| (*place, request.turn)));
             self.chain(client.level).for_each(|level| reservation[level.index()] += 1);
         }
-        for (place, counter) in self.all_cells() {
+        for (place, counter) in self.all_counters() {
             let mut sum = 0;
             for (turn, wanted) in counter.reservations().into_iter().flat_map(Reservations::iter) {
-                assert!(lines.remove(&(place, turn)), "who is in reservations reserves there");
-                assert_eq!(counter.set_aside(turn), sum, "set aside before turn {turn}");
+                assert!(expected.remove(&(place, turn)), "each reservation belongs to a client");
+                assert_eq!(counter.set_aside(turn), sum, "reserved before turn {turn}");
                 sum += i128::from(wanted.steps());
             }
-            assert_eq!(counter.set_aside(u64::MAX), sum, "set aside in all");
+            assert_eq!(counter.set_aside(u64::MAX), sum, "reserved in all");
         }
-        assert!(lines.is_empty(), "who reserves somewhere is in reservations there");
+        assert!(expected.is_empty(), "each client has its reservations");
         let counted: Vec<_> = self.levels.iter().map(|level| level.reservation).collect();
-        assert_eq!(counted, reservation, "requests that stand at or below each level");
+        assert_eq!(counted, reservation, "reservations at or below each level");
     }
 
     fn check_watchers(&self) {
-        for ((level, _), counter) in self.all_cells() {
+        for ((level, _), counter) in self.all_counters() {
             for client in counter.watchers() {
                 let client = self.clients[client.index()].as_ref();
                 let bound = client.is_some_and(|c| self.chain(c.level).any(|bound| bound == level));
-                assert!(bound, "only who is bound by a level watches there");
+                assert!(bound, "only clients bound by a level watch there");
             }
         }
     }
@@ -97,7 +97,7 @@ impl CapacityTree {
         clients.filter_map(|(index, client)| Some((ClientId::at(index), client.as_ref()?)))
     }
 
-    fn all_cells(&self) -> impl Iterator<Item = ((LevelId, ResourceId), &Counter)> {
+    fn all_counters(&self) -> impl Iterator<Item = ((LevelId, ResourceId), &Counter)> {
         self.levels.iter().enumerate().flat_map(|(level, entry)| {
             let counters = entry.counters.iter().enumerate();
             counters.map(move |(r, counter)| ((LevelId::at(level), ResourceId::at(r)), counter))

@@ -133,7 +133,7 @@ mod tests {
 
     /// Compares sums and order with a plain map under random changes.
     #[test]
-    fn a_line_sums_like_a_map() {
+    fn reservations_sum_like_a_map() {
         let mut reservations = Reservations::default();
         let mut map = BTreeMap::new();
         let mut random = 1u64;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withdrawn_does_not_pile_up() {
+    fn removed_reservations_do_not_accumulate() {
         let mut reservations = Reservations::default();
         for turn in 0..1000 {
             reservations.set(turn, Amount::from(1));

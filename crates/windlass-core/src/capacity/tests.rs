@@ -396,7 +396,7 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
 }
 
 #[test]
-fn what_is_handed_over_is_given_back_by_the_one_who_has_it() {
+fn a_transferred_hold_is_released_by_its_new_client() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
     let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
     let three = demand(&tree, a, 3);
@@ -411,7 +411,7 @@ fn what_is_handed_over_is_given_back_by_the_one_who_has_it() {
 }
 
 #[test]
-fn who_watches_everything_is_told_of_every_level_above_and_of_new_names() {
+fn a_client_that_watches_everything_is_notified_of_every_level_above_and_of_new_names() {
     let (mut tree, [a, b]) = two_teams();
     let two = demand(&tree, b, 2);
     tree.take(b, &two, NOW);

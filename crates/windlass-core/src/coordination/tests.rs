@@ -64,7 +64,7 @@ fn several_names_are_taken_together_or_not_at_all() {
 }
 
 #[test]
-fn who_came_first_is_served_first_and_rung_alone() {
+fn the_first_waiter_is_served_first_and_notified_alone() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
@@ -82,7 +82,7 @@ fn who_came_first_is_served_first_and_rung_alone() {
 }
 
 #[test]
-fn the_more_urgent_stand_before_those_who_came_earlier() {
+fn an_urgent_waiter_is_queued_before_earlier_ones() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
@@ -97,7 +97,7 @@ fn the_more_urgent_stand_before_those_who_came_earlier() {
 }
 
 #[test]
-fn a_place_in_line_sets_aside_only_what_refused_it() {
+fn a_waiter_reserves_only_the_names_that_refused_it() {
     let mut state = CoordinationState::default();
     let (x, y) = (lock("x"), lock("y"));
     assert_eq!(ask(&mut state, &claim("a", &[(x.clone(), 1)])), Ok(vec![1]));
@@ -130,7 +130,7 @@ fn a_heavy_waiter_is_not_overtaken_for_ever() {
 }
 
 #[test]
-fn as_many_are_rung_as_fit() {
+fn as_many_waiters_are_notified_as_fit() {
     let mut state = CoordinationState::default();
     let s = slots("s");
     state.declare("s", 3, at(0)).expect("it is new");
@@ -143,7 +143,7 @@ fn as_many_are_rung_as_fit() {
 }
 
 #[test]
-fn who_was_rung_and_does_not_come_is_passed_over_and_keeps_its_place() {
+fn a_notified_waiter_that_does_not_claim_is_passed_over_and_keeps_its_place() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
@@ -160,7 +160,7 @@ fn who_was_rung_and_does_not_come_is_passed_over_and_keeps_its_place() {
 }
 
 #[test]
-fn leaving_the_line_lets_the_next_come() {
+fn leaving_the_queue_notifies_the_next_waiter() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
@@ -200,7 +200,7 @@ fn a_lock_needs_no_declaration_and_a_semaphore_does() {
 }
 
 #[test]
-fn a_capacity_changes_only_while_nobody_holds_or_waits() {
+fn a_capacity_changes_only_without_holders_and_waiters() {
     let mut state = CoordinationState::default();
     let s = slots("s");
     let in_use = |asked| DeclareError::InUse { name: "s".to_owned(), stored: 2, asked };
@@ -237,7 +237,7 @@ fn claims_that_make_no_sense_change_nothing() {
 }
 
 #[test]
-fn stale_leases_are_told_once_and_everything_is_counted() {
+fn stale_leases_are_reported_once_and_everything_is_counted() {
     let mut state = CoordinationState::default();
     let x = lock("x");
     let mut first = claim("a", &[(x.clone(), 1)]);
@@ -271,7 +271,7 @@ fn a_floor_raises_the_tokens_of_every_name() {
 }
 
 #[test]
-fn an_upgrade_is_not_bound_by_those_who_wait_for_the_holder_to_go() {
+fn an_upgrade_is_not_bound_by_waiters_for_the_holder() {
     let mut state = CoordinationState::default();
     let s = slots("s");
     state.declare("s", 3, at(0)).expect("it is new");

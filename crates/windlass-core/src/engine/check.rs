@@ -20,7 +20,7 @@ impl Engine {
         capacity.check();
         assert_eq!(self.state.dag().len(), self.state.next_work().index(), "every work is a node");
         self.state.works().for_each(|(work, entry)| self.check_edges(work, entry));
-        self.check_line();
+        self.check_queue();
         self.check_families();
         self.check_counters();
         self.check_capacity(capacity);
@@ -38,7 +38,7 @@ impl Engine {
                 let unmet = self.state.dag().unmet(work.index()) as usize;
                 assert!(open > 0 && open == unmet, "work {work} waits for {open}, counts {unmet}");
             }
-            Phase::Blocked => assert!(blocks, "work {work} is blocked by nobody"),
+            Phase::Blocked => assert!(blocks, "work {work} is blocked without a cause"),
             // These may have ended before their dependencies.
             Phase::Cancelled | Phase::Failed => {}
             Phase::Skipped => assert!(!blocks && open == 0 && entry.unneeded, "work {work}"),
@@ -49,19 +49,19 @@ impl Engine {
         assert!(!(ran && entry.is_shut()), "work {work} ran behind a closed gate");
     }
 
-    fn check_line(&self) {
-        let in_line: BTreeSet<_> =
+    fn check_queue(&self) {
+        let queued: BTreeSet<_> =
             self.admission.queues().iter().map(|waiting| waiting.work).collect();
-        assert_eq!(in_line.len(), self.admission.queues().len(), "nobody stands in queue twice");
+        assert_eq!(queued.len(), self.admission.queues().len(), "no work is queued twice");
         let mut due = BTreeSet::new();
         for (work, entry) in self.state.works() {
-            assert_eq!(in_line.contains(&work), entry.phase().is_queued(), "work {work} in queue");
+            assert_eq!(queued.contains(&work), entry.phase().is_queued(), "work {work} in queue");
             due.extend(self.state.dues(work).map(|at| (at, work)));
         }
         let timers: BTreeSet<_> = self.state.clock().timers().copied().collect();
         assert_eq!(timers, due, "there are timers for what is due, and only for that");
         if let Some(reserved_for) = self.admission.reserved_for() {
-            assert!(in_line.contains(&reserved_for), "what is set aside is for one in queue");
+            assert!(queued.contains(&reserved_for), "a reservation is for a queued work");
         }
     }
 

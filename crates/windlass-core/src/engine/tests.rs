@@ -48,7 +48,7 @@ impl Bench {
             wakes: &mut wakes,
         };
         let result = call(&mut self.engine, &mut world);
-        assert_eq!(wakes, [], "there is nobody else to wake");
+        assert_eq!(wakes, [], "the tree has no other client");
         self.engine.check(&self.capacity);
         result
     }
@@ -232,7 +232,7 @@ fn an_engine_that_moves_takes_along_what_is_under_way_and_the_order_of_its_line(
     assert_eq!(bench.take(), None, "one slot");
     let cpus = ResourceCost::of([("cpu", 3)]).expect("a name");
     assert_eq!(transfer(&mut bench, &cpus, Timestamp::from_millis(7)), []);
-    assert_eq!(bench.engine.in_line(), 3);
+    assert_eq!(bench.engine.queue_len(), 3);
     let next = bench.start();
     assert_eq!((next.work, bench.take()), (works[1], None), "three cpus are in use");
     bench.finish(grant, Outcome::Success).expect("it runs");
@@ -270,7 +270,7 @@ fn an_engine_keeps_its_own_time_under_another_clock() {
 }
 
 #[test]
-fn the_first_in_line_is_exact_once_time_has_passed() {
+fn the_first_in_the_queue_is_exact_once_time_has_passed() {
     let ageing = Ageing::new("0.01".parse().expect("an amount"), Some(Amount::from(5)));
     let ageing = ageing.expect("slow enough");
     let mut bench = Bench::with_config(1, EngineConfig { ageing, ..EngineConfig::default() });
@@ -287,7 +287,7 @@ fn the_first_in_line_is_exact_once_time_has_passed() {
 }
 
 #[test]
-fn what_time_brings_next_is_asked_for_after_a_work_has_taken_what_it_brought() {
+fn the_next_wake_up_is_computed_after_a_work_has_taken_what_time_made_available() {
     let mut bench = Bench::new(9);
     let rate =
         Rate { amount: Amount::from(1), per: Duration::from_millis(10), burst: Amount::from(1) };

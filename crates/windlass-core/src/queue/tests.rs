@@ -199,7 +199,7 @@ impl Pair {
 }
 
 #[test]
-fn places_are_exact_however_long_nobody_has_looked() {
+fn places_are_exact_however_long_ago_the_queue_was_advanced() {
     let mut pair = Pair::new(10_000, Some(20_000));
     pair.insert(0, 0);
     pair.insert(1, 1);
@@ -211,7 +211,7 @@ fn places_are_exact_however_long_nobody_has_looked() {
 }
 
 #[test]
-fn everybody_who_goes_on_stands_before_everybody_who_starts() {
+fn every_resuming_attempt_is_queued_before_every_start() {
     let mut queues = Queues::new(Ageing::NONE);
     let mut numbers = 1..;
     let mut add = |line, priority| {
@@ -240,7 +240,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_line_agrees_with_a_scan_of_effective_priorities(
+    fn the_queue_agrees_with_a_scan_of_effective_priorities(
         rate in prop_oneof![Just(0u64), 1..5000u64, Just(10_000_000_000_000)],
         per_ns in prop_oneof![
             3 => Just(1_000_000u64),

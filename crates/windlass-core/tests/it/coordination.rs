@@ -238,7 +238,7 @@ impl History {
                 self.state.release(&hold.name, &first.holder, hold.token, self.at());
             }
         }
-        panic!("somebody still waits");
+        panic!("a waiter is left");
     }
 }
 

@@ -108,14 +108,14 @@ impl Bench {
                 if passes(self) > before { Start::Behind(self.clock) } else { Start::First };
             self.running.push((start, grant));
             self.check_what_is_left();
-            self.note_what_is_set_aside();
+            self.record_reservations();
         }
-        self.note_what_is_set_aside();
+        self.record_reservations();
         self.check_that_the_first_waits_for_what_is_its_own();
     }
 
     /// A reservation is what the first work may take, and later works may not.
-    fn note_what_is_set_aside(&mut self) {
+    fn record_reservations(&mut self) {
         let first = self.engine.first_in_queue();
         if first != self.first {
             self.first = first;
@@ -161,8 +161,8 @@ impl Bench {
         let taken = trial.try_take(self.engine.client(), demand, Place::First, Timestamp::ZERO);
         let refusal = taken.expect_err("nothing fits");
         let mut refused = refusal.shortages.iter().map(|short| (short.level, short.resource));
-        let binds_nobody = others.all(|work| self.engine.demand(work) == demand);
-        assert!(binds_nobody || refused.any(|cell| self.aside.contains_key(&cell)), "{refusal:?}");
+        let binds_no_work = others.all(|work| self.engine.demand(work) == demand);
+        assert!(binds_no_work || refused.any(|cell| self.aside.contains_key(&cell)), "{refusal:?}");
     }
 
     fn uses(&self, work: WorkId, resource: ResourceId) -> u64 {
@@ -187,7 +187,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn those_behind_leave_what_the_first_in_line_was_refused(
+    fn later_works_leave_what_refused_the_first(
         calls in prop::collection::vec(call(), 1..80),
     ) {
         let mut bench = Bench::new();

@@ -161,7 +161,7 @@ impl<T> Queue<T> {
 
     /// How many stand in line.
     pub(crate) fn len(&self) -> usize {
-        self.state().engine.in_line()
+        self.state().engine.queue_len()
     }
 
     /// Where a work stands; none if it is forgotten.

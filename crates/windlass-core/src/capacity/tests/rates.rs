@@ -58,7 +58,7 @@ fn a_rate_says_when_there_is_room() {
 }
 
 #[test]
-fn what_is_set_aside_at_a_rate_binds_who_stands_later() {
+fn a_reservation_at_a_rate_binds_later_demands() {
     let (mut tree, a, resource) = limited_calls();
     let level = tree.level_of(a);
     let b = tree.add_client(level);

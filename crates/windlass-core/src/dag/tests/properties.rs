@@ -285,7 +285,7 @@ fn add_child(dag: &mut Dag, model: &mut Model, parent: &Index, after: &[usize]) 
     let child = dag.add_node();
     assert_eq!(child, model.add_node());
     for source in after {
-        dag.add_edge(source, child, EdgeKind::Done).expect("nobody follows the newest node");
+        dag.add_edge(source, child, EdgeKind::Done).expect("the newest node has no targets");
         *model = model.with(&[(source, child, EdgeKind::Done)]);
     }
     dag.add_child(child, parent).expect("all before it stand before its parent");

@@ -60,7 +60,7 @@ impl Engine {
 
     /// Returns how many works are queued, to start or to resume.
     #[must_use]
-    pub fn in_line(&self) -> usize {
+    pub fn queue_len(&self) -> usize {
         self.admission.queues.len()
     }
 }

@@ -159,7 +159,7 @@ fn ten_thousand_generations_are_cancelled_without_recursion() {
 }
 
 #[test]
-fn a_child_that_waits_for_an_ancestor_or_for_one_who_waits_for_it_is_a_cycle() {
+fn a_child_that_waits_for_an_ancestor_or_its_dependent_is_a_cycle() {
     let mut bench = Bench::new(3);
     let parent = bench.add(&[], 0);
     let dependent = bench.add(&[parent], 0);
