@@ -152,8 +152,8 @@ mod tests {
         check("inf", Err("is not an amount"));
         check(".5", Err("is not an amount"));
         check("0.00001", Err("finer than 1/10000"));
-        check("1844674407370955.1616", Err("above the largest"));
-        check("99999999999999999999999", Err("above the largest"));
+        check("1844674407370955.1616", Err("exceeds the largest"));
+        check("99999999999999999999999", Err("exceeds the largest"));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl WorkHandle {
     /// let scheduler = WorkScheduler::builder().limits([("gpu", 2)]).build()?;
     /// let greedy = work_fn("greedy", |_| async { Ok(()) }).needs([("gpu", 3)]);
     /// let refused: SubmitError = scheduler.submit(greedy).unwrap_err();
-    /// assert_eq!(refused.to_string(), "requires 3 of \"gpu\", but the limit is 2");
+    /// assert_eq!(refused.to_string(), "3 of \"gpu\" can never be had: the limit is 2");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {

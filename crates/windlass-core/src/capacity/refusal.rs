@@ -77,7 +77,7 @@ pub enum Short {
 #[non_exhaustive]
 pub enum CostError {
     /// No level of the chain declares this resource.
-    #[error("unknown resource {name:?}{}", did_you_mean(nearest))]
+    #[error("no resource is called {name:?}{}", did_you_mean(nearest))]
     Unknown {
         /// The name asked for.
         name: String,
@@ -85,7 +85,7 @@ pub enum CostError {
         nearest: Option<String>,
     },
     /// More than a level has in all: its limit, the burst of its rate, or its quota.
-    #[error("requires {wanted} of {name:?}, but the limit is {limit}")]
+    #[error("{wanted} of {name:?} can never be had: the limit is {limit}")]
     AboveLimit {
         /// The resource asked for.
         name: String,
@@ -98,7 +98,7 @@ pub enum CostError {
     },
 }
 
-/// A release that was refused; nothing has changed at any level.
+/// Why something cannot be given back; nothing has changed at any level.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cannot release {released} of {name:?}: only {held} is held")]
 pub struct ReleaseError {

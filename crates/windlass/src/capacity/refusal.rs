@@ -22,9 +22,9 @@ use super::level::Level;
 /// let refusal = team.try_acquire([("gpu", 3)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "3 of \"gpu\" cannot be had now: \"cluster\" has 2 free");
 /// let refusal = team.try_acquire([("gpu", 5)]).unwrap_err();
-/// assert_eq!(refusal.to_string(), "requires 5 of \"gpu\", but the limit of this level is 4");
+/// assert_eq!(refusal.to_string(), "5 of \"gpu\" can never be had: the limit of this level is 4");
 /// let refusal = team.try_acquire([("gpus", 1)]).unwrap_err();
-/// assert_eq!(refusal.to_string(), "unknown resource \"gpus\"; did you mean \"gpu\"?");
+/// assert_eq!(refusal.to_string(), "no resource is called \"gpus\"; did you mean \"gpu\"?");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -46,7 +46,7 @@ pub enum Refusal {
 #[non_exhaustive]
 pub enum ImpossibleCost {
     /// Neither this level nor any above it declares this resource.
-    #[error("unknown resource {name:?}{}", did_you_mean(nearest.as_deref()))]
+    #[error("no resource is called {name:?}{}", did_you_mean(nearest.as_deref()))]
     Unknown {
         /// The name asked for.
         name: String,
@@ -54,7 +54,7 @@ pub enum ImpossibleCost {
         nearest: Option<String>,
     },
     /// More than a level has in all: its limit, the burst of its rate, or its quota.
-    #[error("requires {wanted} of {name:?}, but the limit of {level} is {limit}")]
+    #[error("{wanted} of {name:?} can never be had: the limit of {level} is {limit}")]
     AboveLimit {
         /// The resource asked for.
         name: String,

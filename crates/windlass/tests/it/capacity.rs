@@ -86,7 +86,7 @@ fn a_name_that_no_level_declares_is_refused_with_the_nearest() {
     assert_eq!(a.validate_cost(cost([("cpus", 1)])), Err(expected.clone()));
     let refusal = a.try_acquire(cost([("cpus", 1)])).expect_err("nobody declares it");
     assert_eq!(refusal, Refusal::Impossible(expected));
-    assert_eq!(refusal.to_string(), "unknown resource \"cpus\"; did you mean \"cpu\"?");
+    assert_eq!(refusal.to_string(), "no resource is called \"cpus\"; did you mean \"cpu\"?");
     assert!(!a.can_acquire(cost([("cpus", 1)])));
 }
 
@@ -106,7 +106,7 @@ fn a_cost_above_a_limit_is_refused_naming_the_level() {
     let (_cluster, [a, _]) = two_teams();
     a.set_limits(cpus(20));
     let refusal = a.validate_cost(cpus(11)).expect_err("more than there are in all");
-    let text = "requires 11 of \"cpu\", but the limit of \"cluster\" is 10";
+    let text = "11 of \"cpu\" can never be had: the limit of \"cluster\" is 10";
     assert_eq!(refusal.to_string(), text);
     let ImpossibleCost::AboveLimit { level, .. } = refusal else { panic!("{refusal}") };
     assert_eq!(level.above, 1);

@@ -110,8 +110,8 @@ async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
     assert_eq!(
         told,
         [
-            "huge! requires 3 of \"capacity\", but the limit of this level is 2",
-            "unknown! unknown resource \"capcity\"; did you mean \"capacity\"?",
+            "huge! 3 of \"capacity\" can never be had: the limit of this level is 2",
+            "unknown! no resource is called \"capcity\"; did you mean \"capacity\"?",
             "fine: done",
         ]
     );
@@ -130,7 +130,7 @@ async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
 async fn where_there_are_no_slots_every_task_says_so() {
     let none = ResourceCapacity::new(cost([("slots", 0)]));
     let told = lines(run(&source_of([takes("a", 1)]), &none, OnError::Continue)).await;
-    assert_eq!(told, ["a! requires 1 of \"slots\", but the limit of this level is 0"]);
+    assert_eq!(told, ["a! 1 of \"slots\" can never be had: the limit of this level is 0"]);
     let source = Source::new();
     let mut later = Box::pin(run(&source, &none, OnError::Stop));
     source.enqueue(takes("b", 1), 1).expect("it is open");
@@ -158,7 +158,7 @@ async fn of_tasks_that_can_never_fit_and_wait_for_each_other_the_first_is_told()
     let source = DependencySource::new(&graph, tasks).expect("every key has its task");
     let run = TaskPoolRunner::new("never", &source, &capacity(2)).run_tasks(OnError::Continue);
     let told = lines(run).await;
-    assert_eq!(told, ["huge! requires 9 of \"capacity\", but the limit of this level is 2"]);
+    assert_eq!(told, ["huge! 9 of \"capacity\" can never be had: the limit of this level is 2"]);
 }
 
 /// One that can never fit, and one that fits.
@@ -199,7 +199,7 @@ async fn what_was_pulled_and_is_given_back_and_can_never_fit_is_told() {
     let run = TaskPoolRunner::new("test", &source, &capacity(2)).run_tasks(OnError::Continue);
     source.fail(&"huge").expect("it is under way");
     let told = lines(run).await;
-    let huge = "huge! requires 9 of \"capacity\", but the limit of this level is 2";
+    let huge = "huge! 9 of \"capacity\" can never be had: the limit of this level is 2";
     assert_eq!(told, [huge, "fine: done"]);
 }
 
