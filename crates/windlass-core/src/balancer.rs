@@ -51,8 +51,8 @@ pub use options::{BalancerChild, BalancerError, BalancerOptions};
 #[derive(Clone, Debug)]
 pub struct HierarchicalBalancer {
     options: BalancerOptions,
-    idle: Part,
-    busy: Part,
+    idle: Fraction,
+    busy: Fraction,
     children: Vec<Child>,
     now: Timestamp,
 }
@@ -61,7 +61,7 @@ pub struct HierarchicalBalancer {
 struct Child {
     level: LevelId,
     spans: Vec<Span>,
-    mood: Mood,
+    load: Load,
     /// The refusals of the level's clients, by any level, as of the last check.
     refusals: u64,
     /// The refusals by the resources that may change at this level, as of the last check.
@@ -79,7 +79,7 @@ struct Span {
 
 /// What a level has been continuously, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
+enum Load {
     Steady,
     Idle { since: Timestamp },
     Busy { since: Timestamp },
@@ -87,7 +87,7 @@ enum Mood {
 
 /// A fraction in units of 1/10 000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Part(u64);
+struct Fraction(u64);
 
 const ONE: u64 = 10_000;
 
@@ -98,7 +98,7 @@ impl HierarchicalBalancer {
         options: BalancerOptions,
     ) -> Result<Self, BalancerError> {
         let (idle, busy) = (options.idle_threshold, options.busy_threshold);
-        let [idle_part, busy_part] = [Part::of(idle)?, Part::of(busy)?];
+        let [idle_part, busy_part] = [Fraction::of(idle)?, Fraction::of(busy)?];
         if idle_part >= busy_part {
             return Err(BalancerError::Crossed { idle, busy });
         }
@@ -123,13 +123,13 @@ impl HierarchicalBalancer {
         self.now = self.now.max(now);
         let mut wakes = BTreeSet::new();
         for at in 0..self.children.len() {
-            let mood = self.observe(at, tree);
+            let load = self.observe(at, tree);
             let child = &mut self.children[at];
-            child.mood = mood;
-            let Some(change) = due(mood, &self.options, self.now) else { continue };
+            child.load = load;
+            let Some(change) = due(load, &self.options, self.now) else { continue };
             let limits = child.moved(tree, change);
             if !limits.is_empty() {
-                child.mood = child.mood.from(self.now);
+                child.load = child.load.from(self.now);
                 wakes.extend(tree.set_limits(child.level, &limits));
             }
         }
@@ -137,27 +137,27 @@ impl HierarchicalBalancer {
     }
 
     /// Returns whether a level is idle or busy now, and since when.
-    fn observe(&mut self, at: usize, tree: &CapacityTree) -> Mood {
+    fn observe(&mut self, at: usize, tree: &CapacityTree) -> Load {
         let child = &mut self.children[at];
         let usages = child.usages(tree);
         let refusals_here = usages.iter().map(|usage| usage.refusals).sum();
         let refused_here = refusals_here != child.refusals_here;
-        let (refusals, standing) = tree.asked(child.level);
-        let asked = refusals != child.refusals || standing > 0;
+        let (refusals, reservations) = tree.asked(child.level);
+        let asked = refusals != child.refusals || reservations > 0;
         (child.refusals, child.refusals_here) = (refusals, refusals_here);
 
         let busy = |usage: &Usage| usage.short || self.busy.is_exceeded_by(usage);
         let idle = |usage: &Usage| self.idle.is_above(usage);
         let since = self.now;
         let seen = if refused_here || usages.iter().any(busy) {
-            Mood::Busy { since }
+            Load::Busy { since }
         } else if !asked && !usages.is_empty() && usages.iter().all(idle) {
-            Mood::Idle { since }
+            Load::Idle { since }
         } else {
-            Mood::Steady
+            Load::Steady
         };
-        let same = std::mem::discriminant(&seen) == std::mem::discriminant(&child.mood);
-        if same { child.mood } else { seen }
+        let same = std::mem::discriminant(&seen) == std::mem::discriminant(&child.load);
+        if same { child.load } else { seen }
     }
 }
 
@@ -167,7 +167,7 @@ impl Child {
         let spans = names.into_iter().map(|name| Span::new(child, name, increment));
         let spans = spans.collect::<Result<_, _>>()?;
         let level = child.level;
-        Ok(Self { level, spans, mood: Mood::Steady, refusals: 0, refusals_here: 0 })
+        Ok(Self { level, spans, load: Load::Steady, refusals: 0, refusals_here: 0 })
     }
 
     /// Returns the usage of each resource that may change at this level.
@@ -224,27 +224,27 @@ impl Span {
     }
 }
 
-impl Mood {
+impl Load {
     /// Returns the same state, starting at `now`.
     fn from(self, now: Timestamp) -> Self {
         match self {
-            Mood::Steady => Mood::Steady,
-            Mood::Idle { .. } => Mood::Idle { since: now },
-            Mood::Busy { .. } => Mood::Busy { since: now },
+            Load::Steady => Load::Steady,
+            Load::Idle { .. } => Load::Idle { since: now },
+            Load::Busy { .. } => Load::Busy { since: now },
         }
     }
 }
 
-fn due(mood: Mood, options: &BalancerOptions, now: Timestamp) -> Option<Change> {
+fn due(load: Load, options: &BalancerOptions, now: Timestamp) -> Option<Change> {
     let lasted = |since, threshold| now.since(since) >= threshold;
-    match mood {
-        Mood::Idle { since } if lasted(since, options.idle_time_threshold) => Some(Change::Shrink),
-        Mood::Busy { since } if lasted(since, options.busy_time_threshold) => Some(Change::Grow),
+    match load {
+        Load::Idle { since } if lasted(since, options.idle_time_threshold) => Some(Change::Shrink),
+        Load::Busy { since } if lasted(since, options.busy_time_threshold) => Some(Change::Grow),
         _ => None,
     }
 }
 
-impl Part {
+impl Fraction {
     fn of(threshold: f64) -> Result<Self, BalancerError> {
         let refuse = |source| BalancerError::Threshold { threshold, source };
         let part = Amount::try_from(threshold).map_err(|error| refuse(Some(error)))?;

@@ -41,7 +41,7 @@ use client::Client;
 use counter::Counter;
 pub use counts::{LevelCounts, RefusalCounts};
 pub use demand::Demand;
-use level::{Level, grown};
+use level::{Level, entry_at};
 pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
 use reservation::Turns;
 pub(crate) use view::Usage;
@@ -170,7 +170,7 @@ impl CapacityTree {
     pub fn take(&mut self, client: ClientId, demand: &Demand, now: Timestamp) {
         let client = self.client_mut(client);
         for (resource, amount) in demand.iter() {
-            *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
+            *entry_at(&mut client.held, resource.index()) += i128::from(amount.steps());
         }
         client.in_flight += 1;
         let level = client.level;
@@ -188,7 +188,7 @@ impl CapacityTree {
     pub fn take_again(&mut self, client: ClientId, demand: &Demand) {
         let client = self.client_mut(client);
         for (resource, amount) in demand.iter() {
-            *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
+            *entry_at(&mut client.held, resource.index()) += i128::from(amount.steps());
         }
         client.in_flight += 1;
         let level = client.level;
@@ -235,7 +235,7 @@ impl CapacityTree {
         self.expect_held(client, demand)?;
         let mut wakes = Vec::new();
         self.release(client, demand, 0, &mut wakes);
-        self.land_some(client);
+        self.count_partial_release(client);
         Ok(in_order(wakes))
     }
 
@@ -256,7 +256,7 @@ impl CapacityTree {
         let mut wakes = Vec::new();
         for (resource, change) in changes.into_iter().enumerate().filter(|(_, change)| *change != 0)
         {
-            *grown(&mut self.client_mut(client).held, resource) += change;
+            *entry_at(&mut self.client_mut(client).held, resource) += change;
             self.climb(self.level_of(client), |level| {
                 let counter = level.counter_mut(ResourceId::at(resource));
                 counter.take(change, now);
@@ -283,7 +283,7 @@ impl CapacityTree {
         let nothing = Demand::default();
         let taken = self.reconcile(client, demand, &nothing, now);
         let wakes = taken.expect("what never began was taken before");
-        self.land_one(client);
+        self.count_release(client);
         self.climb(self.level_of(client), |level| level.accepted -= 1);
         wakes
     }

@@ -173,7 +173,7 @@ impl CoordinationState {
         token: Token,
         now: Timestamp,
     ) -> Answer {
-        let Some(entry) = self.names.get_mut(name) else { return absent(name) };
+        let Some(entry) = self.names.get_mut(name) else { return release_of_unknown(name) };
         let answer = match &mut entry.machine {
             Machine::Lock(lock) => lock.release(holder, token),
             Machine::Semaphore(semaphore) => semaphore.release(holder, token),
@@ -194,7 +194,7 @@ impl CoordinationState {
         token: Token,
         now: Timestamp,
     ) -> Answer {
-        let Some(entry) = self.names.get_mut(name) else { return stranger(name) };
+        let Some(entry) = self.names.get_mut(name) else { return heartbeat_of_unknown(name) };
         match &mut entry.machine {
             Machine::Lock(lock) => lock.heartbeat(holder, token, now),
             Machine::Semaphore(semaphore) => semaphore.heartbeat(holder, token, now),
@@ -350,12 +350,12 @@ impl From<&Entry> for NameRecord {
 }
 
 /// Returns the answer to the release of a name that was never held.
-fn absent(name: &Name) -> Answer {
+fn release_of_unknown(name: &Name) -> Answer {
     if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::AlreadyFree }
 }
 
 /// Returns the answer to a heartbeat for a name that was never held.
-fn stranger(name: &Name) -> Answer {
+fn heartbeat_of_unknown(name: &Name) -> Answer {
     if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::NotOwner }
 }
 

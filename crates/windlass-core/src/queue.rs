@@ -115,7 +115,7 @@ impl ReadyQueue {
     pub(crate) fn insert(&mut self, listing: Listing, waiting: Waiting, now: Timestamp) {
         let Listing { cost, priority } = listing;
         if self.groups.len() <= cost.index() {
-            self.know(cost);
+            self.add_groups_up_to(cost);
         }
         if self.len == 0 {
             self.sole = Some(cost);
@@ -136,7 +136,7 @@ impl ReadyQueue {
     }
 
     #[cold]
-    fn know(&mut self, cost: CostId) {
+    fn add_groups_up_to(&mut self, cost: CostId) {
         for number in self.groups.len()..=cost.index() {
             self.groups.push(Group::new(CostId::at(number), &self.ageing));
             self.blocked_by.push(None);
@@ -160,11 +160,11 @@ impl ReadyQueue {
     #[inline]
     pub(crate) fn advance(&mut self, now: Timestamp) {
         if !self.caps.is_empty() || !self.blocked.is_empty() {
-            self.look_at(now);
+            self.advance_to(now);
         }
     }
 
-    fn look_at(&mut self, now: Timestamp) {
+    fn advance_to(&mut self, now: Timestamp) {
         while let Some(&(at, lane)) = self.caps.first()
             && at <= now
         {

@@ -128,7 +128,7 @@ fn a_limit_of_0_can_grow_again() {
     let refusal = cluster.tree.try_take(client, &one, Place::First, now).unwrap_err();
     cluster.tree.reserve(client, 1, &refusal);
     cluster.tree.watch(client, cluster.levels[1], refusal.shortages[0].resource);
-    assert_eq!(cluster.pass(6), [client], "who waits is told of the room");
+    assert_eq!(cluster.pass(6), [client], "the waiting client is woken");
     assert_eq!(cluster.limits()[1], 1);
     cluster.pass(60);
     assert_eq!(cluster.limits()[1], 1, "it fits now, and no client was refused since");

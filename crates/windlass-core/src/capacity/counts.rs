@@ -78,14 +78,14 @@ impl CapacityTree {
 
     /// Counts one take of the client as released.
     #[inline]
-    pub(super) fn land_one(&mut self, client: ClientId) {
+    pub(super) fn count_release(&mut self, client: ClientId) {
         let gone = self.client(client).in_flight.min(1);
         self.land(client, gone);
     }
 
     /// Counts a partial or combined release of the client: one take as long as it holds something,
     /// and all of them when nothing is left.
-    pub(super) fn land_some(&mut self, client: ClientId) {
+    pub(super) fn count_partial_release(&mut self, client: ClientId) {
         let Client { in_flight, held, .. } = self.client(client);
         let nothing_left = held.iter().all(|held| *held == 0);
         let gone = if nothing_left { *in_flight } else { u64::from(*in_flight > 1) };

@@ -50,17 +50,17 @@ impl CapacityTree {
     /// then its limits apply as before. The root is never removed.
     pub fn remove_level(&mut self, level: LevelId) {
         self.levels[level.index()].leaving = true;
-        self.let_go(level);
+        self.remove_unused(level);
     }
 
     /// Counts one tenant less: a client of this level or a level below it was removed.
     pub(super) fn vacate(&mut self, level: LevelId) {
         self.levels[level.index()].tenants -= 1;
-        self.let_go(level);
+        self.remove_unused(level);
     }
 
     /// Removes the levels that are no longer needed, from here upwards.
-    fn let_go(&mut self, level: LevelId) {
+    fn remove_unused(&mut self, level: LevelId) {
         let mut next = level;
         while let entry = &mut self.levels[next.index()]
             && entry.leaving
@@ -92,13 +92,13 @@ impl Level {
 
     #[inline]
     pub(super) fn counter_mut(&mut self, resource: ResourceId) -> &mut Counter {
-        grown(&mut self.counters, resource.index())
+        entry_at(&mut self.counters, resource.index())
     }
 }
 
 /// Returns the entry at `index`; extends `column` with defaults if needed.
 #[inline]
-pub(super) fn grown<T: Default>(column: &mut Vec<T>, index: usize) -> &mut T {
+pub(super) fn entry_at<T: Default>(column: &mut Vec<T>, index: usize) -> &mut T {
     if column.len() <= index {
         grow(column, index);
     }

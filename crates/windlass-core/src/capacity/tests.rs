@@ -236,7 +236,7 @@ fn reconcile_below_the_estimate_makes_room_at_every_level() {
     let refusal = refused(&mut tree, b, &eight);
     watch(&mut tree, b, &refusal);
     assert_eq!(tree.reconcile(a, &eight, &two, NOW), Ok(vec![b]));
-    tree.try_take(b, &eight, Place::First, NOW).expect("it was told that there is room");
+    tree.try_take(b, &eight, Place::First, NOW).expect("it was notified of the room");
     tree.check();
 }
 
@@ -421,7 +421,7 @@ fn a_client_that_watches_everything_is_notified_of_every_level_above_and_of_new_
     let team = tree.level_of(a);
     assert_eq!(tree.set_limits(team, &amounts([("gpu", 1)])), [a], "a new name");
     assert_eq!(tree.set_limits(team, &amounts([("cpu", 9)])), [a], "it still watched that");
-    assert_eq!(tree.set_limits(team, &amounts([("gpu", 2), ("cpu", 10)])), [], "told already");
+    assert_eq!(tree.set_limits(team, &amounts([("gpu", 2), ("cpu", 10)])), [], "notified already");
     tree.check();
 }
 

@@ -50,7 +50,7 @@ fn release(state: &mut CoordinationState, name: &Name, holder: &str, token: u64)
     assert_eq!(answer, Answer::Released);
 }
 
-fn rings(state: &mut CoordinationState) -> Vec<String> {
+fn notified(state: &mut CoordinationState) -> Vec<String> {
     state.take_notified().iter().map(ToString::to_string).collect()
 }
 
@@ -70,15 +70,15 @@ fn the_first_waiter_is_served_first_and_notified_alone() {
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["a"]));
     assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["a"]));
-    assert!(rings(&mut state).is_empty());
+    assert!(notified(&mut state).is_empty());
     release(&mut state, &x[0].0, "a", 1);
-    assert_eq!(rings(&mut state), ["b"]);
-    assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["b"]), "b stands before c");
+    assert_eq!(notified(&mut state), ["b"]);
+    assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["b"]), "b is queued before c");
     assert_eq!(ask(&mut state, &claim("d", &x)), refused(&["b", "c"]), "and before a newcomer");
-    assert!(rings(&mut state).is_empty(), "b was notified already");
+    assert!(notified(&mut state).is_empty(), "b was notified already");
     assert_eq!(ask(&mut state, &claim("b", &x)), Ok(vec![2]));
     release(&mut state, &x[0].0, "b", 2);
-    assert_eq!(rings(&mut state), ["c"]);
+    assert_eq!(notified(&mut state), ["c"]);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn an_urgent_waiter_is_queued_before_earlier_ones() {
     urgent.priority = 1;
     assert_eq!(ask(&mut state, &urgent), refused(&["a"]));
     release(&mut state, &x[0].0, "a", 1);
-    assert_eq!(rings(&mut state), ["c"]);
+    assert_eq!(notified(&mut state), ["c"]);
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["c"]));
     assert_eq!(ask(&mut state, &urgent), Ok(vec![2]));
 }
@@ -106,7 +106,7 @@ fn a_waiter_reserves_only_the_names_that_refused_it() {
     assert_eq!(ask(&mut state, &claim("c", &[(y.clone(), 1)])), Ok(vec![1]), "y was open");
     release(&mut state, &x, "a", 1);
     assert_eq!(ask(&mut state, &both), refused(&["c"]), "held up once by y");
-    assert_eq!(ask(&mut state, &claim("d", &[(x, 1)])), refused(&["b"]), "x stays set reserved");
+    assert_eq!(ask(&mut state, &claim("d", &[(x, 1)])), refused(&["b"]), "x stays reserved");
     release(&mut state, &y, "c", 1);
     assert_eq!(ask(&mut state, &claim("e", &[(y, 1)])), refused(&["b"]), "and y is now");
     assert_eq!(ask(&mut state, &both), Ok(vec![2, 2]));
@@ -122,11 +122,11 @@ fn a_heavy_waiter_is_not_overtaken_for_ever() {
     let light = claim("light", &[(s.clone(), 1)]);
     assert_eq!(ask(&mut state, &light), refused(&["heavy"]), "though two slots are free");
     release(&mut state, &s, "a", 1);
-    assert_eq!(rings(&mut state), ["heavy"]);
+    assert_eq!(notified(&mut state), ["heavy"]);
     assert_eq!(ask(&mut state, &light), refused(&["heavy"]));
     assert_eq!(ask(&mut state, &claim("heavy", &[(s.clone(), 4)])), Ok(vec![2]));
     release(&mut state, &s, "heavy", 2);
-    assert_eq!(rings(&mut state), ["light"]);
+    assert_eq!(notified(&mut state), ["light"]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn as_many_waiters_are_notified_as_fit() {
         assert_eq!(ask(&mut state, &claim(holder, &[(s.clone(), weight)])), refused(&["a"]));
     }
     release(&mut state, &s, "a", 1);
-    assert_eq!(rings(&mut state), ["b", "c"]);
+    assert_eq!(notified(&mut state), ["b", "c"]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_notified_waiter_that_does_not_claim_is_passed_over_and_keeps_its_place() {
     assert_eq!(ask_at(&mut state, &claim("d", &x), patience + 2), refused(&["c"]));
     let answer = state.release(&x[0].0, &HolderId::new("c"), Token(2), at(patience + 3));
     assert_eq!(answer, Answer::Released);
-    assert_eq!(rings(&mut state), ["b", "b"], "notified at first, and again, before d");
+    assert_eq!(notified(&mut state), ["b", "b"], "notified at first, and again, before d");
 }
 
 #[test]
@@ -167,11 +167,11 @@ fn leaving_the_queue_notifies_the_next_waiter() {
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["a"]));
     assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["a"]));
     release(&mut state, &x[0].0, "a", 1);
-    assert_eq!(rings(&mut state), ["b"]);
+    assert_eq!(notified(&mut state), ["b"]);
     state.leave(&HolderId::new("b"), at(0));
-    assert_eq!(rings(&mut state), ["c"]);
+    assert_eq!(notified(&mut state), ["c"]);
     state.leave(&HolderId::new("nobody"), at(0));
-    assert!(rings(&mut state).is_empty());
+    assert!(notified(&mut state).is_empty());
 }
 
 #[test]

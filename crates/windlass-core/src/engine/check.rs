@@ -76,10 +76,10 @@ impl Engine {
             let under_way = entry.phase().state() == WorkState::Running;
             assert!(open == 0 || under_way, "work {work} ends after its children");
             let stops = counts.failed > 0 || matches!(entry.phase(), Phase::Cancelling { .. });
-            let goes_on = |child: &WorkId| {
+            let continues = |child: &WorkId| {
                 self.state.is_open(*child) && !self.state.is_stopping(*child, StopReason::Cancel)
             };
-            assert!(!(stops && known.iter().any(goes_on)), "the family of work {work} stops");
+            assert!(!(stops && known.iter().any(continues)), "the family of work {work} stops");
         }
     }
 

@@ -109,14 +109,14 @@ impl Engine {
         self.state.digest()
     }
 
-    /// Returns whether the passing of time can change anything while no work starts: a timer is
-    /// set, or works age.
+    /// Whether the time makes any difference, as long as no work starts: something comes due, or works
+    /// age.
     #[must_use]
     pub fn minds_the_time(&self) -> bool {
         self.config.ageing != Ageing::NONE || self.next_wakeup().is_some()
     }
 
-    /// Returns the engine's client of the capacity tree.
+    /// The client as which this engine takes from its capacity.
     #[must_use]
     pub fn client(&self) -> ClientId {
         self.admission.client()

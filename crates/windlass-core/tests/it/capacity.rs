@@ -31,12 +31,12 @@ struct World {
     /// another.
     watchers: BTreeSet<ClientId>,
     /// What the queued and watching clients want, until they are notified.
-    lined: BTreeMap<ClientId, Lined>,
+    queued: BTreeMap<ClientId, Queued>,
     now: u64,
 }
 
 /// A client that waits as an `acquire` does: with a reservation and a timer of its own.
-struct Lined {
+struct Queued {
     amounts: Amounts,
     /// Where it was refused, and when time would make enough room.
     spots: BTreeMap<Spot, Option<Timestamp>>,
@@ -71,7 +71,7 @@ impl World {
             clients: vec![],
             watches: BTreeSet::new(),
             watchers: BTreeSet::new(),
-            lined: BTreeMap::new(),
+            queued: BTreeMap::new(),
             now: 0,
         };
         (0..PARENTS.len()).for_each(|level| world.add_client(level));
@@ -118,17 +118,20 @@ impl World {
         let rooms = self.watched_rooms();
         let wakes = self.apply(step).unwrap_or_default();
         assert!(wakes.is_sorted_by(|a, b| a < b), "each once, in order: {wakes:?}");
-        assert!(wakes.iter().all(|c| self.watchers.contains(c)), "only who watches is told");
+        assert!(wakes.iter().all(|c| self.watchers.contains(c)), "only watchers are notified");
         let moved = !matches!(step, Step::Wait { .. } | Step::TurnBack { .. });
         for (watch, before) in rooms.into_iter().filter(|_| moved) {
             let more = self.model.clients.contains_key(&watch.0)
                 && self.rooms(watch).iter().zip(before).any(|(after, before)| *after > before);
-            assert!(!more || wakes.contains(&watch.0), "who has more room is told: {watch:?}");
+            assert!(
+                !more || wakes.contains(&watch.0),
+                "a client with more room is notified: {watch:?}"
+            );
         }
         self.watches.retain(|watch| !wakes.contains(&watch.0));
-        self.lined.retain(|client, _| !wakes.contains(client));
+        self.queued.retain(|client, _| !wakes.contains(client));
         self.compare();
-        self.compare_lined();
+        self.compare_queued();
     }
 
     fn rooms(&self, (client, spot): (ClientId, Spot)) -> [i128; 2] {
@@ -168,7 +171,7 @@ impl World {
             Step::Reconcile { permit, actual } => return self.reconcile(permit, actual),
             Step::Withdraw { client } => {
                 let client = self.client(client)?;
-                self.lined.remove(&client);
+                self.queued.remove(&client);
                 self.model.withdraw(client);
                 return Some(self.tree.withdraw(client));
             }
@@ -185,7 +188,7 @@ impl World {
     fn remove(&mut self, client: usize) -> Option<Vec<ClientId>> {
         let client = self.client(client)?;
         self.clients.retain(|known| *known != client);
-        self.lined.remove(&client);
+        self.queued.remove(&client);
         self.model.withdraw(client);
         self.model.permits.retain(|permit| permit.client != client);
         self.model.clients.remove(&client);
@@ -202,7 +205,7 @@ impl World {
         then: Then,
     ) -> Option<Vec<ClientId>> {
         let demand = self.demand(client, amounts)?;
-        let place = if matches!(then, Then::StandAndWatch) { Place::First } else { place };
+        let place = if matches!(then, Then::ReserveAndWatch) { Place::First } else { place };
         let short = self.model.short(client, amounts, place, self.now);
         let now = self.now();
         assert_eq!(self.tree.can_take(client, &demand, place, now), short.is_empty());
@@ -222,19 +225,19 @@ impl World {
                 }
                 None
             }
-            Then::Stand { owner } => {
-                self.lined.remove(&client);
-                Some(self.stand(client, owner, amounts, place, &refusal))
+            Then::Reserve { owner } => {
+                self.queued.remove(&client);
+                Some(self.reserve(client, owner, amounts, place, &refusal))
             }
-            Then::StandAndWatch => {
-                let wakes = self.stand(client, OWNER, amounts, place, &refusal);
+            Then::ReserveAndWatch => {
+                let wakes = self.reserve(client, OWNER, amounts, place, &refusal);
                 self.watch_in_line(client, amounts, &short);
                 Some(wakes)
             }
         }
     }
 
-    fn stand(
+    fn reserve(
         &mut self,
         client: ClientId,
         owner: u64,
@@ -244,9 +247,9 @@ impl World {
     ) -> Vec<ClientId> {
         let short = self.model.short(client, amounts, place, self.now);
         let wanted = short.iter().map(|spot| (*spot, amounts[spot.1])).collect();
-        let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
-        self.model.stand(Request { client, owner, goes_on, wanted });
-        match goes_on {
+        let resumes = matches!(place, Place::Resuming | Place::ResumingLater);
+        self.model.reserve(Request { client, owner, resumes, wanted });
+        match resumes {
             true => self.tree.reserve_to_resume(client, owner, refusal),
             false => self.tree.reserve(client, owner, refusal),
         }
@@ -259,7 +262,7 @@ impl World {
             self.tree.watch_in_line(client, self.levels[spot.0], resource);
         }
         let spots = short.iter().map(|spot| (*spot, self.when(client, amounts, *spot))).collect();
-        self.lined.insert(client, Lined { amounts, spots });
+        self.queued.insert(client, Queued { amounts, spots });
     }
 
     fn when(&self, client: ClientId, amounts: Amounts, spot: Spot) -> Option<Timestamp> {
@@ -271,31 +274,34 @@ impl World {
 
     /// Acts as an `acquire` that was woken: takes and is served, or keeps waiting.
     fn ask_again(&mut self, client: usize) -> Option<Vec<ClientId>> {
-        let client = *self.lined.keys().nth(client.checked_rem(self.lined.len())?)?;
-        let amounts = self.lined[&client].amounts;
+        let client = *self.queued.keys().nth(client.checked_rem(self.queued.len())?)?;
+        let amounts = self.queued[&client].amounts;
         let demand = self.demand(client, amounts)?;
         let now = self.now();
         if self.tree.can_take(client, &demand, Place::First, now) {
             self.tree.take(client, &demand, now);
             self.model.take(client, amounts, Place::First, self.now);
-            self.lined.remove(&client);
+            self.queued.remove(&client);
             self.model.withdraw(client);
             return Some(self.tree.serve(client));
         }
-        self.ask(client, amounts, Place::First, Then::StandAndWatch)
+        self.ask(client, amounts, Place::First, Then::ReserveAndWatch)
     }
 
     /// No queued client that was not notified could take what it was refused, and no timer fires
     /// too late.
-    fn compare_lined(&self) {
-        for (client, lined) in &self.lined {
-            for (spot, armed) in &lined.spots {
-                let when = self.when(*client, lined.amounts, *spot);
+    fn compare_queued(&self) {
+        for (client, queued) in &self.queued {
+            for (spot, armed) in &queued.spots {
+                let when = self.when(*client, queued.amounts, *spot);
                 match when {
                     Some(when) => assert!(armed.is_none_or(|armed| armed <= when.max(self.now()))),
                     None => {
                         let room = self.model.room(*client, *spot, Place::First, self.now);
-                        assert!(room < i128::from(lined.amounts[spot.1]), "{client:?} at {spot:?}");
+                        assert!(
+                            room < i128::from(queued.amounts[spot.1]),
+                            "{client:?} at {spot:?}"
+                        );
                     }
                 }
             }

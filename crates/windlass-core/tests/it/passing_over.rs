@@ -30,7 +30,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-type Cell = (LevelId, ResourceId);
+type CounterKey = (LevelId, ResourceId);
 
 /// The position in the queue from which a work started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ struct Bench {
     clock: u64,
     first: Option<WorkId>,
     /// What is reserved for the first work, since when, and how much.
-    aside: BTreeMap<Cell, (u64, Amount)>,
+    reserved: BTreeMap<CounterKey, (u64, Amount)>,
 }
 
 const LIMITS: [(&str, u32); 2] = [("cpu", 8), ("memory", 8)];
@@ -63,8 +63,8 @@ impl Bench {
         let level = capacity.add_level(CapacityTree::ROOT, &amounts(&[(SLOTS, MOST_SLOTS)]));
         let client = capacity.add_client(level);
         let engine = Engine::new(EngineConfig::default(), client);
-        let (running, aside) = (Vec::new(), BTreeMap::new());
-        Self { engine, capacity, running, clock: 0, first: None, aside }
+        let (running, reserved) = (Vec::new(), BTreeMap::new());
+        Self { engine, capacity, running, clock: 0, first: None, reserved }
     }
 
     fn apply(&mut self, call: &Call) {
@@ -119,7 +119,7 @@ impl Bench {
         let first = self.engine.first_in_queue();
         if first != self.first {
             self.first = first;
-            self.aside.clear();
+            self.reserved.clear();
         }
         let Some(first) = first else { return };
         for (resource, wanted) in self.engine.demand(first).iter() {
@@ -127,7 +127,7 @@ impl Bench {
                 if self.room(level, resource, Place::First)
                     > self.room(level, resource, Place::Later)
                 {
-                    self.aside.entry((level, resource)).or_insert((self.clock, wanted));
+                    self.reserved.entry((level, resource)).or_insert((self.clock, wanted));
                 }
             }
         }
@@ -141,7 +141,7 @@ impl Bench {
         if self.first != self.engine.first_in_queue() {
             return;
         }
-        for (&(level, resource), &(since, wanted)) in &self.aside {
+        for (&(level, resource), &(since, wanted)) in &self.reserved {
             let later = self.running.iter().filter(|(start, _)| *start > Start::Behind(since));
             let used: u64 = later.map(|(_, grant)| self.uses(grant.work, resource)).sum();
             let name = self.capacity.name(resource);
@@ -162,7 +162,10 @@ impl Bench {
         let refusal = taken.expect_err("nothing fits");
         let mut refused = refusal.shortages.iter().map(|short| (short.level, short.resource));
         let binds_no_work = others.all(|work| self.engine.demand(work) == demand);
-        assert!(binds_no_work || refused.any(|cell| self.aside.contains_key(&cell)), "{refusal:?}");
+        assert!(
+            binds_no_work || refused.any(|counter| self.reserved.contains_key(&counter)),
+            "{refusal:?}"
+        );
     }
 
     fn uses(&self, work: WorkId, resource: ResourceId) -> u64 {

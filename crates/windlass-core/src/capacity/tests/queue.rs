@@ -91,7 +91,7 @@ fn release_anywhere_in_a_tree_wakes_every_waiter_that_may_now_fit() {
     }
     assert_eq!(tree.give_back(a, &eight), [b, c], "a release below the same root");
     tree.try_take(a, &eight, Place::First, NOW).expect("everything is free again");
-    assert_eq!(tree.give_back(a, &eight), [], "they have been told already");
+    assert_eq!(tree.give_back(a, &eight), [], "they were notified already");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_start_at_a_rate_wakes_only_clients_without_a_timer() {
     tree.try_take(a, &one, Place::First, seconds(1)).expect("its time has come");
     assert_eq!(tree.serve(a), [c], "b's time is as before");
     assert_eq!([b, c].map(|client| when(&tree, client)), [seconds(2), seconds(3)]);
-    assert_eq!(tree.withdraw(b), [], "c has been told and not asked since");
+    assert_eq!(tree.withdraw(b), [], "c was notified and has not retried since");
     tree.check();
 }
 

@@ -288,7 +288,7 @@ fn add_child(dag: &mut Dag, model: &mut Model, parent: &Index, after: &[usize]) 
         dag.add_edge(source, child, EdgeKind::Done).expect("the newest node has no targets");
         *model = model.with(&[(source, child, EdgeKind::Done)]);
     }
-    dag.add_child(child, parent).expect("all before it stand before its parent");
+    dag.add_child(child, parent).expect("all before it are ordered before its parent");
     model.add(child, parent, EdgeKind::Done, Role::Family);
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Model {
     pub(crate) clients: BTreeMap<ClientId, usize>,
     pub(crate) permits: Vec<Permit>,
     /// In the order of their turns.
-    pub(crate) line: Vec<Request>,
+    pub(crate) queue: Vec<Request>,
 }
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Request {
     pub(crate) client: ClientId,
     pub(crate) owner: u64,
     /// Whether it is that of a resumed attempt, which comes before all starts.
-    pub(crate) goes_on: bool,
+    pub(crate) resumes: bool,
     pub(crate) wanted: BTreeMap<Spot, u64>,
 }
 
@@ -143,15 +143,15 @@ impl Model {
     }
 
     pub(crate) fn reserved(&self, client: ClientId, spot: Spot, place: Place) -> i128 {
-        let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
-        let is_own = |request: &Request| request.client == client && request.goes_on == goes_on;
-        let before = match (self.line.iter().position(is_own), place) {
-            (None, _) if goes_on => self.line.partition_point(|request| request.goes_on),
-            (None, _) => self.line.len(),
+        let resumes = matches!(place, Place::Resuming | Place::ResumingLater);
+        let is_own = |request: &Request| request.client == client && request.resumes == resumes;
+        let before = match (self.queue.iter().position(is_own), place) {
+            (None, _) if resumes => self.queue.partition_point(|request| request.resumes),
+            (None, _) => self.queue.len(),
             (Some(own), Place::First | Place::Resuming) => own,
             (Some(own), Place::Later | Place::ResumingLater) => own + 1,
         };
-        let wanted = self.line[..before].iter().filter_map(|request| request.wanted.get(&spot));
+        let wanted = self.queue[..before].iter().filter_map(|request| request.wanted.get(&spot));
         wanted.map(|wanted| i128::from(*wanted)).sum()
     }
 
@@ -206,21 +206,21 @@ impl Model {
         self.permits.push(Permit { client, amounts });
     }
 
-    pub(crate) fn stand(&mut self, new: Request) {
-        self.line.retain(|old| old.client != new.client || old.goes_on == new.goes_on);
-        match self.line.iter_mut().find(|request| request.client == new.client) {
+    pub(crate) fn reserve(&mut self, new: Request) {
+        self.queue.retain(|old| old.client != new.client || old.resumes == new.resumes);
+        match self.queue.iter_mut().find(|request| request.client == new.client) {
             Some(request) if request.owner == new.owner => request.wanted.extend(new.wanted),
             Some(request) => *request = new,
             None => {
-                let going_on = self.line.partition_point(|request| request.goes_on);
-                let place = if new.goes_on { going_on } else { self.line.len() };
-                self.line.insert(place, new);
+                let resuming = self.queue.partition_point(|request| request.resumes);
+                let place = if new.resumes { resuming } else { self.queue.len() };
+                self.queue.insert(place, new);
             }
         }
     }
 
     pub(crate) fn withdraw(&mut self, client: ClientId) {
-        self.line.retain(|request| request.client != client);
+        self.queue.retain(|request| request.client != client);
     }
 
     pub(crate) fn set_rate(&mut self, spot: Spot, (amount, per, burst): (u64, u64, u64), now: u64) {

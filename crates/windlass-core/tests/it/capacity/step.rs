@@ -67,8 +67,8 @@ pub(super) enum Step {
 pub(super) enum Then {
     Leave,
     Watch,
-    Stand { owner: u64 },
-    StandAndWatch,
+    Reserve { owner: u64 },
+    ReserveAndWatch,
 }
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
@@ -80,8 +80,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     let then = prop_oneof![
         1 => Just(Then::Leave),
         1 => Just(Then::Watch),
-        3 => (0..2u64).prop_map(|owner| Then::Stand { owner }),
-        3 => Just(Then::StandAndWatch),
+        3 => (0..2u64).prop_map(|owner| Then::Reserve { owner }),
+        3 => Just(Then::ReserveAndWatch),
     ];
     prop_oneof![
         1 => (0..PARENTS.len()).prop_map(|level| Step::AddClient { level }),
