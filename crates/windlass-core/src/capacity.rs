@@ -41,7 +41,7 @@ use client::Client;
 use counter::Counter;
 pub use counts::{LevelCounts, RefusalCounts};
 pub use demand::Demand;
-use level::{Level, entry_at};
+use level::{Level, grown};
 pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
 use reservation::Turns;
 pub(crate) use view::Usage;
@@ -170,7 +170,7 @@ impl CapacityTree {
     pub fn take(&mut self, client: ClientId, demand: &Demand, now: Timestamp) {
         let client = self.client_mut(client);
         for (resource, amount) in demand.iter() {
-            *entry_at(&mut client.held, resource.index()) += i128::from(amount.steps());
+            *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
         }
         client.in_flight += 1;
         let level = client.level;
@@ -188,7 +188,7 @@ impl CapacityTree {
     pub fn take_again(&mut self, client: ClientId, demand: &Demand) {
         let client = self.client_mut(client);
         for (resource, amount) in demand.iter() {
-            *entry_at(&mut client.held, resource.index()) += i128::from(amount.steps());
+            *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
         }
         client.in_flight += 1;
         let level = client.level;
@@ -256,7 +256,7 @@ impl CapacityTree {
         let mut wakes = Vec::new();
         for (resource, change) in changes.into_iter().enumerate().filter(|(_, change)| *change != 0)
         {
-            *entry_at(&mut self.client_mut(client).held, resource) += change;
+            *grown(&mut self.client_mut(client).held, resource) += change;
             self.climb(self.level_of(client), |level| {
                 let counter = level.counter_mut(ResourceId::at(resource));
                 counter.take(change, now);

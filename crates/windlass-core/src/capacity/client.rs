@@ -1,6 +1,6 @@
 //! The clients of a tree: adding and removing them, and what they hold.
 
-use super::level::entry_at;
+use super::level::grown;
 use super::reservation::Reservation;
 use super::{CapacityTree, Demand, ReleaseError, in_order};
 use crate::{Amount, ClientId, LevelId, ResourceId};
@@ -67,7 +67,7 @@ impl CapacityTree {
         let taker = self.client_mut(to);
         taker.in_flight += moved;
         for (resource, amount) in demand.iter() {
-            *entry_at(&mut taker.held, resource.index()) += i128::from(amount.steps());
+            *grown(&mut taker.held, resource.index()) += i128::from(amount.steps());
         }
     }
 

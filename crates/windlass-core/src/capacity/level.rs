@@ -92,13 +92,13 @@ impl Level {
 
     #[inline]
     pub(super) fn counter_mut(&mut self, resource: ResourceId) -> &mut Counter {
-        entry_at(&mut self.counters, resource.index())
+        grown(&mut self.counters, resource.index())
     }
 }
 
 /// Returns the entry at `index`; extends `column` with defaults if needed.
 #[inline]
-pub(super) fn entry_at<T: Default>(column: &mut Vec<T>, index: usize) -> &mut T {
+pub(super) fn grown<T: Default>(column: &mut Vec<T>, index: usize) -> &mut T {
     if column.len() <= index {
         grow(column, index);
     }
