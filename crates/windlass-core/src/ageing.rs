@@ -1,9 +1,13 @@
-//! How waiting makes a work more urgent.
+//! Raises the priority of works while they wait.
 //!
-//! Effective priority is `priority + min(rate × age, cap)`. It is never computed for all works: as
-//! everything ages at one rate, `priority − rate × entered` orders those below the cap for ever, and
-//! those at the cap stand at `priority + cap`. Only the best of each kind have to be compared at an
-//! instant. All of it is exact, in wide integers.
+//! The effective priority of a work is `priority + min(rate × age, cap)`. The engine never computes
+//! it for all works. All works age at one rate, so `priority − rate × enqueue time` (the *ageing
+//! key*) orders the works below the cap whatever the time is. A work at the cap keeps the fixed
+//! priority `priority + cap`. The queue therefore keeps two orders, one by ageing key and one by
+//! capped priority, and compares only the best of each at an instant. A work moves from the first
+//! order to the second once, when it reaches the cap.
+//!
+//! All arithmetic is exact, in 128-bit integers. Knows nothing of queues or works.
 
 use std::time::Duration;
 
@@ -11,7 +15,7 @@ use thiserror::Error;
 
 use crate::{Amount, Timestamp};
 
-/// How fast waiting works become more urgent, and how far.
+/// The rate at which waiting works gain priority, and how much they gain at most.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,34 +34,34 @@ pub struct Ageing {
     rise: u64,
     run: u64,
     cap: Option<Amount>,
-    /// How long it takes to reach the cap.
+    /// The age at which a work reaches the cap.
     to_cap: Option<Duration>,
 }
 
-/// Why a rate of ageing is refused.
+/// An ageing rate that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AgeingError {
     /// The rate is above [`Ageing::MAX_RATE`].
     #[error(
-        "an ageing rate of {levels} per {per:?} is above the largest, {max} per millisecond",
+        "an ageing rate of {levels} per {per:?} exceeds the maximum of {max} per millisecond",
         max = Ageing::MAX_RATE
     )]
     TooFast {
-        /// So many levels of priority.
+        /// The levels of priority per period.
         levels: Amount,
-        /// In this time.
+        /// The period.
         per: Duration,
     },
     /// The rate is a fraction whose terms are too large to compute with.
     #[error(
-        "an ageing rate of {levels} per {per:?} cannot be computed exactly; use a shorter or a \
-         rounder period"
+        "an ageing rate of {levels} per {per:?} cannot be computed exactly; use a shorter or \
+         a rounder period"
     )]
     TooFine {
-        /// So many levels of priority.
+        /// The levels of priority per period.
         levels: Amount,
-        /// In this time.
+        /// The period.
         per: Duration,
     },
 }
@@ -70,21 +74,21 @@ const MAX_RISE: u128 = 1 << 60;
 const MAX_RUN: u128 = 1 << 48;
 
 impl Ageing {
-    /// Waiting changes nothing.
+    /// No ageing: waiting does not change a priority.
     pub const NONE: Ageing = Ageing { rise: 0, run: 1, cap: None, to_cap: None };
 
-    /// The fastest rate: a billion levels per millisecond.
+    /// The highest rate: a billion levels per millisecond.
     pub const MAX_RATE: Amount = Amount::from_steps(1_000_000_000 * 10_000);
 
-    /// Returns a rate of `rate` levels of priority per millisecond, at most `cap` levels in all.
-    /// [`Ageing::per`] has slower rates than the smallest amount per millisecond.
+    /// Returns a rate of `rate` levels of priority per millisecond, capped at `cap` levels. Use
+    /// [`Ageing::per`] for rates below the smallest amount per millisecond.
     pub fn new(rate: Amount, cap: Option<Amount>) -> Result<Self, AgeingError> {
         Self::per(rate, Duration::from_millis(1), cap)
     }
 
-    /// Returns a rate of `levels` levels of priority in each `per`, at most `cap` levels in all.
+    /// Returns a rate of `levels` levels of priority per `per`, capped at `cap` levels.
     ///
-    /// Works rise continuously, not once per period: after half of it, by half of `levels`.
+    /// Priorities rise continuously: after half of `per`, by half of `levels`.
     pub fn per(levels: Amount, per: Duration, cap: Option<Amount>) -> Result<Self, AgeingError> {
         let (rise, run) = (u128::from(levels.steps()), per.as_nanos());
         let fastest = u128::from(Self::MAX_RATE.steps());
@@ -100,22 +104,22 @@ impl Ageing {
             let nanos = (u128::from(cap.steps()) * run).div_ceil(rise);
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
-        // Both fit: they are no larger than their limits.
+        // The checks above bound both terms.
         Ok(Self { rise: rise as u64, run: run as u64, cap, to_cap })
     }
 
-    /// Where a work that entered at `since` stands among those below the cap, whatever the time.
+    /// Returns the key that orders works below the cap, whatever the time: higher is more urgent.
     pub(crate) fn ageing_key(&self, priority: i64, since: Timestamp) -> i128 {
         i128::from(priority) * self.level() - self.rate() * i128::from(since.as_nanos())
     }
 
-    /// The effective priority of one that stands at `ageing_key` among those below the cap.
+    /// Returns the effective priority at `now` of a work below the cap with this ageing key.
     pub(crate) fn aged(&self, ageing_key: i128, now: Timestamp) -> i128 {
         ageing_key + self.rate() * i128::from(now.as_nanos())
     }
 
-    /// When one that stands at `ageing_key` among those below the cap has an effective priority of at
-    /// least `priority`; none if it never has.
+    /// Returns when a work below the cap with this ageing key reaches the effective priority
+    /// `priority`, or `None` if it never does.
     pub(crate) fn reaches(&self, ageing_key: i128, priority: i128) -> Option<Timestamp> {
         if self.rise == 0 {
             return None;
@@ -124,13 +128,13 @@ impl Ageing {
         Some(Timestamp::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)))
     }
 
-    /// The effective priority of one at the cap.
+    /// Returns the effective priority of a work at the cap.
     pub(crate) fn capped(&self, priority: i64) -> i128 {
         let cap = self.cap.map_or(0, |cap| i128::from(cap.steps()) * i128::from(self.run));
         i128::from(priority) * self.level() + cap
     }
 
-    /// The effective priority at `now` of one that entered at `since`.
+    /// Returns the effective priority at `now` of a work queued since `since`.
     pub(crate) fn effective(&self, priority: i64, since: Timestamp, now: Timestamp) -> i128 {
         if self.capped_at(since).is_some_and(|top| top <= now) {
             return self.capped(priority);
@@ -138,18 +142,18 @@ impl Ageing {
         self.aged(self.ageing_key(priority, since), now)
     }
 
-    /// When a work that entered at `since` reaches the cap; none if it never does.
+    /// Returns when a work queued since `since` reaches the cap, or `None` if it never does.
     pub(crate) fn capped_at(&self, since: Timestamp) -> Option<Timestamp> {
         self.to_cap.map(|to_cap| since.after(to_cap))
     }
 
-    /// How much a nanosecond of waiting adds. Effective priorities are counted in fractions of a step
-    /// so small that this is a whole number.
+    /// Returns what one nanosecond of waiting adds. Effective priorities are counted in fractions
+    /// of a step that make this a whole number.
     fn rate(&self) -> i128 {
         i128::from(self.rise)
     }
 
-    /// A level of priority, counted like that.
+    /// Returns one level of priority in the unit of [`Ageing::rate`].
     fn level(&self) -> i128 {
         STEPS * i128::from(self.run)
     }
@@ -196,7 +200,7 @@ mod tests {
         let odd = HOUR * 24 * 30 + Duration::from_nanos(1);
         check(one, odd, too_fine(one, odd));
         let thirty_years = HOUR * 24 * 365 * 30;
-        assert!(Ageing::per(one, thirty_years, None).is_ok(), "as slow as anybody likes");
+        assert!(Ageing::per(one, thirty_years, None).is_ok(), "any slow rate");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Exact amounts of a resource: fixed point, in steps of 1/10 000.
+//! Exact amounts of a resource: fixed-point numbers in steps of 1/10 000.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// How much of a resource, exactly, in steps of 1/10 000.
+/// An exact amount of a resource, in steps of 1/10 000.
 ///
 /// ```
 /// use windlass_core::Amount;
@@ -22,44 +22,44 @@ const STEPS: u64 = 10_000;
 const DECIMALS: usize = 4;
 
 impl Amount {
-    /// Nothing.
+    /// The amount 0.
     pub const ZERO: Amount = Amount(0);
     /// The largest amount, a little over 10^15 units.
     pub const MAX: Amount = Amount(u64::MAX);
 
-    /// This many steps of 1/10 000.
+    /// Returns the amount of `steps` steps of 1/10 000.
     #[must_use]
     pub const fn from_steps(steps: u64) -> Self {
         Self(steps)
     }
 
-    /// The amount in steps of 1/10 000.
+    /// Returns the amount in steps of 1/10 000.
     #[must_use]
     pub const fn steps(self) -> u64 {
         self.0
     }
 }
 
-/// Why a number is not an [`Amount`].
+/// A number that is not an [`Amount`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AmountError {
     /// Not a plain decimal number: empty, signed, infinite, or with other characters in it.
-    #[error("{text:?} is not an amount: write a number that is not negative, such as 4 or 0.5")]
+    #[error("{text:?} is not an amount: use a non-negative number such as 4 or 0.5")]
     NotANumber {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
-    /// More than four decimals.
+    /// The number has more than four decimals.
     #[error("{text:?} is finer than 1/10000, the smallest step of an amount")]
     TooFine {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
-    /// Above [`Amount::MAX`].
-    #[error("{text:?} is above the largest amount, {max}", max = Amount::MAX)]
+    /// The number is above [`Amount::MAX`].
+    #[error("{text:?} exceeds the largest amount, {max}", max = Amount::MAX)]
     TooLarge {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
 }
@@ -82,7 +82,7 @@ impl TryFrom<u64> for Amount {
 impl TryFrom<f64> for Amount {
     type Error = AmountError;
 
-    /// The decimal that `number` prints as, so 0.1 is exactly one tenth.
+    /// Returns the decimal that `number` prints as, so 0.1 is exactly one tenth.
     fn try_from(number: f64) -> Result<Self, AmountError> {
         number.to_string().parse()
     }
@@ -152,8 +152,8 @@ mod tests {
         check("inf", Err("is not an amount"));
         check(".5", Err("is not an amount"));
         check("0.00001", Err("finer than 1/10000"));
-        check("1844674407370955.1616", Err("above the largest"));
-        check("99999999999999999999999", Err("above the largest"));
+        check("1844674407370955.1616", Err("exceeds the largest"));
+        check("99999999999999999999999", Err("exceeds the largest"));
     }
 
     #[test]

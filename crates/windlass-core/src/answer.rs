@@ -1,27 +1,27 @@
-//! What locks and semaphores answer to a release, a heartbeat and a check.
+//! The result of a release, a heartbeat or a check of a lock or semaphore.
 
-/// The answer to a release, a heartbeat or a check, of a [`Lock`](crate::Lock), a
-/// [`Semaphore`](crate::Semaphore) or one of many.
+/// The result of a release, a heartbeat or a check on a [`Lock`](crate::Lock), a
+/// [`Semaphore`](crate::Semaphore) or a [`CoordinationState`](crate::CoordinationState).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was given back.
+    /// The holder released the name.
     Released,
-    /// The lease goes on.
+    /// The lease was extended.
     Refreshed,
-    /// The token is that of a present hold.
+    /// The token belongs to a current hold.
     Valid,
-    /// The lock is someone else's, or held under another token.
+    /// Another holder has the lock, or it is held under another token.
     NotOwner,
-    /// This holder has no slots under this token.
+    /// The holder has no slots under this token.
     NotHolder,
-    /// Nobody holds it.
+    /// No holder has the name.
     AlreadyFree,
-    /// The lease was stale already.
+    /// The lease was stale before the call.
     Expired,
 }
 
 impl Answer {
-    /// Whether what was asked for was done, or is so.
+    /// Returns whether the call succeeded, or the checked token is valid.
     #[must_use]
     pub fn is_yes(self) -> bool {
         matches!(self, Answer::Released | Answer::Refreshed | Answer::Valid)

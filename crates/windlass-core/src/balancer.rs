@@ -1,12 +1,12 @@
-//! Moves limits between levels: those that have been idle for long shrink, those that have been
-//! busy for long grow, step by step between a floor and a ceiling.
+//! Moves capacity between levels: limits of idle levels shrink and limits of busy levels grow, one
+//! increment at a time between a minimum and a maximum.
 //!
-//! A level is judged by the resources that the balancer may change there. It is busy when any of
-//! them is used above the busy threshold, or has refused someone itself, so that a limit of 0 can
-//! grow again. It is idle when all of them are used below the idle threshold and nobody asks for
-//! anything: one whose clients are refused further up is starved, not idle.
+//! The balancer judges a level by the resources that it may change there. A level is busy if one of
+//! them is used above the busy threshold or has refused a client, so that a limit of 0 can grow
+//! again. A level is idle if all of them are used below the idle threshold and no client of it was
+//! refused. A level whose clients an upper level refuses is starved, not idle.
 //!
-//! Has no clock: whoever drives it calls [`HierarchicalBalancer::check`] at its interval.
+//! Has no clock: the driver calls [`HierarchicalBalancer::check`] at its interval.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ mod options;
 
 pub use options::{BalancerChild, BalancerError, BalancerOptions};
 
-/// Shrinks what is idle and grows what is busy.
+/// Shrinks the limits of idle levels and grows those of busy ones.
 ///
 /// ```
 /// use windlass_core::{
@@ -51,8 +51,8 @@ pub use options::{BalancerChild, BalancerError, BalancerOptions};
 #[derive(Clone, Debug)]
 pub struct HierarchicalBalancer {
     options: BalancerOptions,
-    idle: Part,
-    busy: Part,
+    idle: Fraction,
+    busy: Fraction,
     children: Vec<Child>,
     now: Timestamp,
 }
@@ -61,14 +61,14 @@ pub struct HierarchicalBalancer {
 struct Child {
     level: LevelId,
     spans: Vec<Span>,
-    mood: Mood,
-    /// What the tree had counted at the last check, of all refusals of its clients.
+    load: Load,
+    /// The refusals of the level's clients, by any level, as of the last check.
     refusals: u64,
-    /// The same, of those by what may be changed here.
+    /// The refusals by the resources that may change at this level, as of the last check.
     refusals_here: u64,
 }
 
-/// Between what a limit may move, and how fast.
+/// The range in which a limit may move, and by how much per step.
 #[derive(Clone, Debug)]
 struct Span {
     name: String,
@@ -77,28 +77,28 @@ struct Span {
     increment: Amount,
 }
 
-/// How a level has been without a break, and from when.
+/// What a level has been continuously, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
+enum Load {
     Steady,
     Idle { since: Timestamp },
     Busy { since: Timestamp },
 }
 
-/// A part of one, in 1/10 000.
+/// A fraction in units of 1/10 000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Part(u64);
+struct Fraction(u64);
 
 const ONE: u64 = 10_000;
 
 impl HierarchicalBalancer {
-    /// A balancer of these levels.
+    /// Creates a balancer for these levels.
     pub fn new(
         children: Vec<BalancerChild>,
         options: BalancerOptions,
     ) -> Result<Self, BalancerError> {
         let (idle, busy) = (options.idle_threshold, options.busy_threshold);
-        let [idle_part, busy_part] = [Part::of(idle)?, Part::of(busy)?];
+        let [idle_part, busy_part] = [Fraction::of(idle)?, Fraction::of(busy)?];
         if idle_part >= busy_part {
             return Err(BalancerError::Crossed { idle, busy });
         }
@@ -111,53 +111,53 @@ impl HierarchicalBalancer {
         Ok(Self { options, idle: idle_part, busy: busy_part, children, now: Timestamp::ZERO })
     }
 
-    /// The settings.
+    /// Returns the settings.
     #[must_use]
     pub fn options(&self) -> &BalancerOptions {
         &self.options
     }
 
-    /// Looks at every level, and moves the limits of those that have been idle or busy for long
-    /// enough. What a level does not limit is left alone. Returns who should look again.
+    /// Checks every level, and moves the limits of those that were idle or busy for long enough.
+    /// Leaves resources alone that a level does not limit. Returns the clients to wake.
     pub fn check(&mut self, tree: &mut CapacityTree, now: Timestamp) -> Vec<ClientId> {
         self.now = self.now.max(now);
         let mut wakes = BTreeSet::new();
         for at in 0..self.children.len() {
-            let mood = self.observe(at, tree);
+            let load = self.observe(at, tree);
             let child = &mut self.children[at];
-            child.mood = mood;
-            let Some(change) = due(mood, &self.options, self.now) else { continue };
+            child.load = load;
+            let Some(change) = due(load, &self.options, self.now) else { continue };
             let limits = child.moved(tree, change);
             if !limits.is_empty() {
-                child.mood = child.mood.from(self.now);
+                child.load = child.load.from(self.now);
                 wakes.extend(tree.set_limits(child.level, &limits));
             }
         }
         wakes.into_iter().collect()
     }
 
-    /// How a level is now, and since when.
-    fn observe(&mut self, at: usize, tree: &CapacityTree) -> Mood {
+    /// Returns whether a level is idle or busy now, and since when.
+    fn observe(&mut self, at: usize, tree: &CapacityTree) -> Load {
         let child = &mut self.children[at];
         let usages = child.usages(tree);
         let refusals_here = usages.iter().map(|usage| usage.refusals).sum();
         let refused_here = refusals_here != child.refusals_here;
-        let (refusals, standing) = tree.asked(child.level);
-        let asked = refusals != child.refusals || standing > 0;
+        let (refusals, reservations) = tree.asked(child.level);
+        let asked = refusals != child.refusals || reservations > 0;
         (child.refusals, child.refusals_here) = (refusals, refusals_here);
 
         let busy = |usage: &Usage| usage.short || self.busy.is_exceeded_by(usage);
         let idle = |usage: &Usage| self.idle.is_above(usage);
         let since = self.now;
         let seen = if refused_here || usages.iter().any(busy) {
-            Mood::Busy { since }
+            Load::Busy { since }
         } else if !asked && !usages.is_empty() && usages.iter().all(idle) {
-            Mood::Idle { since }
+            Load::Idle { since }
         } else {
-            Mood::Steady
+            Load::Steady
         };
-        let same = std::mem::discriminant(&seen) == std::mem::discriminant(&child.mood);
-        if same { child.mood } else { seen }
+        let same = std::mem::discriminant(&seen) == std::mem::discriminant(&child.load);
+        if same { child.load } else { seen }
     }
 }
 
@@ -167,15 +167,15 @@ impl Child {
         let spans = names.into_iter().map(|name| Span::new(child, name, increment));
         let spans = spans.collect::<Result<_, _>>()?;
         let level = child.level;
-        Ok(Self { level, spans, mood: Mood::Steady, refusals: 0, refusals_here: 0 })
+        Ok(Self { level, spans, load: Load::Steady, refusals: 0, refusals_here: 0 })
     }
 
-    /// What the tree says of each resource that may be changed here.
+    /// Returns the usage of each resource that may change at this level.
     fn usages(&self, tree: &CapacityTree) -> Vec<Usage> {
         self.spans.iter().filter_map(|span| tree.usage(self.level, &span.name)).collect()
     }
 
-    /// The limits that differ after one step.
+    /// Returns the limits that change in one step.
     fn moved(&self, tree: &CapacityTree, change: Change) -> ResourceCost {
         let limits = tree.limits(self.level);
         let moved = self.spans.iter().filter_map(|span| {
@@ -213,7 +213,7 @@ impl Span {
         Ok(Self { name: owned(), min, max, increment })
     }
 
-    /// A limit outside the span is not pulled in, only moved no further out.
+    /// A limit outside the range is not pulled in; it only moves no further out.
     fn after(&self, limit: Amount, change: Change) -> Amount {
         let (steps, increment) = (limit.steps(), self.increment.steps());
         let moved = match change {
@@ -224,27 +224,27 @@ impl Span {
     }
 }
 
-impl Mood {
-    /// The same, as if it had begun now.
+impl Load {
+    /// Returns the same state, starting at `now`.
     fn from(self, now: Timestamp) -> Self {
         match self {
-            Mood::Steady => Mood::Steady,
-            Mood::Idle { .. } => Mood::Idle { since: now },
-            Mood::Busy { .. } => Mood::Busy { since: now },
+            Load::Steady => Load::Steady,
+            Load::Idle { .. } => Load::Idle { since: now },
+            Load::Busy { .. } => Load::Busy { since: now },
         }
     }
 }
 
-fn due(mood: Mood, options: &BalancerOptions, now: Timestamp) -> Option<Change> {
+fn due(load: Load, options: &BalancerOptions, now: Timestamp) -> Option<Change> {
     let lasted = |since, threshold| now.since(since) >= threshold;
-    match mood {
-        Mood::Idle { since } if lasted(since, options.idle_time_threshold) => Some(Change::Shrink),
-        Mood::Busy { since } if lasted(since, options.busy_time_threshold) => Some(Change::Grow),
+    match load {
+        Load::Idle { since } if lasted(since, options.idle_time_threshold) => Some(Change::Shrink),
+        Load::Busy { since } if lasted(since, options.busy_time_threshold) => Some(Change::Grow),
         _ => None,
     }
 }
 
-impl Part {
+impl Fraction {
     fn of(threshold: f64) -> Result<Self, BalancerError> {
         let refuse = |source| BalancerError::Threshold { threshold, source };
         let part = Amount::try_from(threshold).map_err(|error| refuse(Some(error)))?;
@@ -267,7 +267,7 @@ fn scaled(steps: u64, factor: u64) -> u128 {
     u128::from(steps) * u128::from(factor)
 }
 
-/// Refuses a level that is there twice, and an increment that would move nothing.
+/// Refuses a level that is listed twice, and an increment that no child can use.
 fn expect_known(children: &[Child], increment: &ResourceCost) -> Result<(), BalancerError> {
     let mut levels = BTreeSet::new();
     if let Some(child) = children.iter().find(|child| !levels.insert(child.level)) {

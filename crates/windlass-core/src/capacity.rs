@@ -1,14 +1,24 @@
 //! Decides whether a demand fits: limits, rates and quotas by resource on every level of a tree,
 //! all or nothing.
 //!
-//! Whoever takes is a client at one level and is bound by that level and all above it. A client
-//! whose first work was refused has one reservation: what refused it is reserved for it, and
-//! binds every client that comes later in the queue. What is stored is what is in use, signed, so lowering
-//! a limit below it is a debt that has to be worked off first.
+//! A *client* (an engine or a waiting task) belongs to one level, and that level and all above it
+//! bind it. Each level has one *counter* per resource. A counter stores what is in use, signed:
+//! lowering a limit below that creates a debt, which releases pay off before the counter admits
+//! anything.
 //!
-//! Knows nothing of works or of waiting, and of time only what it is told: whatever makes room
-//! names the clients that should look again, and waking them is the driver's affair. Room that
-//! comes with time alone wakes no client; [`CapacityTree::when`] tells when to look.
+//! *Reservations.* A client reserves for at most one demand: the first in its queue, if it was
+//! refused. The counters that refused it reserve the amount, and the reservation gets a sequence
+//! number, the *turn*. A reservation binds every demand with a later turn, so the head of a queue
+//! is not starved by smaller demands behind it. Resumed attempts have turns before all starts.
+//!
+//! *Watching.* A refused client watches the counters that refused it, from its turn. A counter that
+//! gains room notifies its watchers in the order of their turns, up to the first for which the room
+//! minus the earlier reservations cannot be enough. A notified client retries its search. At a rate
+//! or a quota, time alone makes room and notifies no client: [`CapacityTree::when`] returns the
+//! time at which the client should retry.
+//!
+//! Knows nothing of works, and reads no clock. Every call that makes room returns the clients to
+//! wake; the driver wakes them.
 
 use std::collections::BTreeSet;
 
@@ -38,8 +48,8 @@ pub use refusal::{CostError, NamedLevel, Place, Refusal, ReleaseError, Short, Sh
 use reservation::Turns;
 pub(crate) use view::Usage;
 
-/// The resource that every work takes one of, unless its cost says how many. Unlike any other it
-/// needs no declaration: where no level limits it, there is no limit.
+/// The resource of which every work takes one unit, unless its cost names another amount. It is the
+/// only resource that needs no declaration: where no level limits it, it is unlimited.
 pub const SLOTS: &str = "slots";
 const SLOTS_ID: ResourceId = ResourceId(0);
 
@@ -59,34 +69,34 @@ const SLOTS_ID: ResourceId = ResourceId(0);
 ///
 /// let refusal = tree.try_take(client, &six, Place::First, now).unwrap_err();
 /// assert_eq!(refusal.shortages[0].level, team, "the root would have had enough");
-/// assert_eq!(refusal.shortages[0].why, Short::Limit { free: 2 * 10_000, set_aside: 0 });
+/// assert_eq!(refusal.shortages[0].why, Short::Limit { free: 2 * 10_000, reserved: 0 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CapacityTree {
     names: ResourceNames,
     levels: Vec<Level>,
-    /// Numbers of removed levels, to be used again.
+    /// Ids of removed levels, for reuse.
     vacant_levels: Vec<LevelId>,
-    /// None where a client was removed.
+    /// `None` where a client was removed.
     clients: Vec<Option<Client>>,
-    /// Numbers of removed clients, to be used again.
+    /// Ids of removed clients, for reuse.
     vacant: Vec<ClientId>,
     turns: Turns,
-    /// Who watches everything, also names that are not declared yet.
+    /// The clients that watch all resources, including those not declared yet.
     subscribers: BTreeSet<ClientId>,
     /// Whether a rate or a quota was ever set.
     timed: bool,
-    /// How often something was declared.
+    /// The number of declarations so far.
     revision: u64,
     recent: Option<Box<limits::Recent>>,
 }
 
 impl CapacityTree {
-    /// The level that all others stand under.
+    /// The level above all others.
     pub const ROOT: LevelId = LevelId(0);
 
-    /// A tree with these limits at its root.
+    /// Creates a tree with these limits at its root.
     #[must_use]
     pub fn new(limits: &ResourceCost) -> Self {
         let mut tree = Self {
@@ -105,7 +115,7 @@ impl CapacityTree {
         tree
     }
 
-    /// Takes all of `demand` at every level of the client's chain, or nothing.
+    /// Takes `demand` at every level of the client's chain, or takes nothing.
     pub fn try_take(
         &mut self,
         client: ClientId,
@@ -122,7 +132,7 @@ impl CapacityTree {
         Ok(())
     }
 
-    /// Whether [`CapacityTree::try_take`] would take; if not, that is counted as a refusal.
+    /// Returns whether [`CapacityTree::try_take`] would succeed; counts a refusal if not.
     #[inline]
     pub(crate) fn fit(
         &mut self,
@@ -139,7 +149,7 @@ impl CapacityTree {
         Err(refusal)
     }
 
-    /// Whether [`CapacityTree::try_take`] would take.
+    /// Returns whether [`CapacityTree::try_take`] would succeed.
     #[must_use]
     #[inline]
     pub fn can_take(
@@ -157,7 +167,7 @@ impl CapacityTree {
         })
     }
 
-    /// Takes `demand` whether it fits or not: for replaying what was admitted before.
+    /// Takes `demand` whether it fits or not, to replay an earlier admission.
     #[inline]
     pub fn take(&mut self, client: ClientId, demand: &Demand, now: Timestamp) {
         let client = self.client_mut(client);
@@ -175,8 +185,8 @@ impl CapacityTree {
         });
     }
 
-    /// Takes what was given back by someone who goes on now: no start, so a rate or a quota counts
-    /// nothing.
+    /// Takes `demand` for an attempt that resumes. This is not a start, so it is not charged to
+    /// rates or quotas.
     pub fn take_again(&mut self, client: ClientId, demand: &Demand) {
         let client = self.client_mut(client);
         for (resource, amount) in demand.iter() {
@@ -192,20 +202,19 @@ impl CapacityTree {
         });
     }
 
-    /// Gives back what was taken; of a rate or a quota nothing comes back. Returns who should look
-    /// again.
+    /// Releases `demand`. Rates and quotas get nothing back. Returns the clients to wake.
     ///
     /// # Panics
     ///
-    /// If the client does not hold that much.
+    /// Panics if the client holds less.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
         let mut wakes = Vec::new();
         self.give_back_to(client, demand, &mut wakes);
         in_order(wakes)
     }
 
-    /// As [`CapacityTree::give_back`]; adds the clients that should look again to `wakes`, in any order and
-    /// some of them more than once.
+    /// As [`CapacityTree::give_back`], but appends the clients to wake to `wakes`, unsorted and
+    /// possibly repeated.
     #[inline]
     pub(crate) fn give_back_to(
         &mut self,
@@ -218,8 +227,8 @@ impl CapacityTree {
         self.release(client, demand, gone, wakes);
     }
 
-    /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less: a part of what was
-    /// taken at once, or several together.
+    /// Releases `demand`, which may be a part of what was taken at once or several takes together.
+    /// Fails if the client holds less.
     pub fn try_give_back(
         &mut self,
         client: ClientId,
@@ -228,13 +237,13 @@ impl CapacityTree {
         self.expect_held(client, demand)?;
         let mut wakes = Vec::new();
         self.release(client, demand, 0, &mut wakes);
-        self.land_some(client);
+        self.count_partial_release(client);
         Ok(in_order(wakes))
     }
 
-    /// Puts what was really used in place of what was taken for it. That may be more than a limit,
-    /// which is a debt then; a rate or quota is charged or given the difference. Returns who should
-    /// look again.
+    /// Replaces an estimated demand with the actual one. The actual demand may exceed a limit,
+    /// which creates a debt. Rates and quotas are charged or refunded the difference. Returns the
+    /// clients to wake.
     pub fn reconcile(
         &mut self,
         client: ClientId,
@@ -261,12 +270,12 @@ impl CapacityTree {
         Ok(in_order(wakes))
     }
 
-    /// Takes back what was taken for something that never began: it is as if it had not been taken,
-    /// also of a rate or a quota. Returns who should look again.
+    /// Undoes a take whose attempt never began, including its charge to rates and quotas. Returns
+    /// the clients to wake.
     ///
     /// # Panics
     ///
-    /// If the client does not hold that much.
+    /// Panics if the client holds less.
     pub fn take_back(
         &mut self,
         client: ClientId,
@@ -276,18 +285,18 @@ impl CapacityTree {
         let nothing = Demand::default();
         let taken = self.reconcile(client, demand, &nothing, now);
         let wakes = taken.expect("what never began was taken before");
-        self.land_one(client);
+        self.count_release(client);
         self.climb(self.level_of(client), |level| level.accepted -= 1);
         wakes
     }
 
-    /// The name of a resource.
+    /// Returns the name of a resource.
     #[must_use]
     pub fn name(&self, resource: ResourceId) -> &str {
         self.names.name(resource)
     }
 
-    /// Gives back, with which so many are no longer in flight.
+    /// Releases `demand` and counts `gone` attempts as no longer in flight.
     #[inline]
     fn release(&mut self, giver: ClientId, demand: &Demand, gone: u64, wakes: &mut Vec<ClientId>) {
         let client = self.client_mut(giver);
@@ -305,7 +314,7 @@ impl CapacityTree {
         });
     }
 
-    /// Everything that stands in the way of a demand that does not fit.
+    /// Returns every shortage that refuses a demand.
     #[cold]
     pub(crate) fn shortages(
         &self,
@@ -338,7 +347,7 @@ impl CapacityTree {
         }
     }
 
-    /// The number of a resource; none if no level ever declared it.
+    /// Returns the id of a resource, or `None` if no level ever declared it.
     #[must_use]
     pub fn resource(&self, name: &str) -> Option<ResourceId> {
         self.names.find(name)
@@ -352,7 +361,7 @@ impl CapacityTree {
         std::iter::successors(Some(level), |level| self.levels[level.index()].parent)
     }
 
-    /// Visits `level` and all above it.
+    /// Calls `visit` with `level` and every level above it.
     #[inline]
     fn climb(&mut self, level: LevelId, mut visit: impl FnMut(&mut Level)) {
         let mut next = Some(level);
@@ -364,7 +373,7 @@ impl CapacityTree {
     }
 }
 
-/// Each client once, in order.
+/// Sorts the clients and removes duplicates.
 #[inline]
 fn in_order(clients: Vec<ClientId>) -> Vec<ClientId> {
     if clients.len() < 2 { clients } else { sorted(clients) }

@@ -1,7 +1,7 @@
-//! A column of entries by dense id: it grows by chunks, and removed entries make room.
+//! A list of entries by dense id that frees the memory of removed entries in chunks.
 //!
-//! Ids count up from 0 and are never used again. The memory of a removed entry is freed when all
-//! entries of its chunk are removed. Knows nothing of what it holds.
+//! Ids count up from 0 and are never reused. A chunk is freed when all its entries are removed.
+//! Knows nothing of what it stores.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -36,7 +36,7 @@ struct Chunk<T> {
 }
 
 impl<T> Column<T> {
-    /// Adds an entry and returns its id: how many were pushed before it.
+    /// Adds an entry and returns its id, which is the number of entries pushed before.
     #[inline]
     pub fn push(&mut self, entry: T) -> usize {
         let id = self.pushed;
@@ -76,14 +76,14 @@ impl<T> Column<T> {
         self.live == 0
     }
 
-    /// Returns the entry; none if it was never pushed, or is removed.
+    /// Returns the entry, or `None` if it was never pushed or is removed.
     #[must_use]
     #[inline]
     pub fn get(&self, id: usize) -> Option<&T> {
         self.chunks.get(self.place(id))?.slots.get(id % CHUNK)?.as_ref()
     }
 
-    /// Returns the entry, to change it; none if it was never pushed, or is removed.
+    /// Returns the entry mutably, or `None` if it was never pushed or is removed.
     #[must_use]
     #[inline]
     pub fn get_mut(&mut self, id: usize) -> Option<&mut T> {
@@ -91,7 +91,7 @@ impl<T> Column<T> {
         self.chunks.get_mut(place)?.slots.get_mut(id % CHUNK)?.as_mut()
     }
 
-    /// Removes the entry and returns it; none if it was never pushed, or is removed already.
+    /// Removes and returns the entry, or returns `None` if it was never pushed or is removed.
     #[inline]
     pub fn take(&mut self, id: usize) -> Option<T> {
         let place = self.place(id);
@@ -99,7 +99,7 @@ impl<T> Column<T> {
         let entry = chunk.slots.get_mut(id % CHUNK)?.take()?;
         chunk.live -= 1;
         self.live -= 1;
-        // A chunk that is not full yet stays: the next entry belongs into it.
+        // A chunk that is not full stays, because the next entry belongs into it.
         if chunk.live == 0 && chunk.slots.len() == CHUNK {
             self.drop_chunk(place);
         }
@@ -124,12 +124,12 @@ impl<T> Column<T> {
         })
     }
 
-    /// Iterates over the entries in order, to change them.
+    /// Iterates over the entries mutably, in order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.chunks.iter_mut().flat_map(|chunk| chunk.slots.iter_mut().flatten())
     }
 
-    /// Iterates over the entries with their ids in order, to change them.
+    /// Iterates over the entries mutably with their ids, in order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         let dropped = self.dropped;
         self.chunks.iter_mut().enumerate().flat_map(move |(place, chunk)| {
@@ -139,7 +139,7 @@ impl<T> Column<T> {
         })
     }
 
-    /// Returns a column with the same ids, made from this one.
+    /// Returns a column with the same ids whose entries are mapped by `value`.
     pub(crate) fn map<U>(&self, value: impl Fn(&T) -> U) -> Column<U> {
         let chunks = self.chunks.iter().map(|chunk| Chunk {
             slots: chunk.slots.iter().map(|entry| entry.as_ref().map(&value)).collect(),
@@ -149,7 +149,7 @@ impl<T> Column<T> {
         Column { chunks: chunks.collect(), dropped, pushed, live }
     }
 
-    /// Where in `chunks` this id belongs; past the end for one whose chunk is dropped.
+    /// Returns the index in `chunks` for this id, or one past the end if its chunk is dropped.
     #[inline]
     fn place(&self, id: usize) -> usize {
         (id >> SHIFT).wrapping_sub(self.dropped)

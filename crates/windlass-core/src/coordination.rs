@@ -1,9 +1,11 @@
-//! Locks and semaphores by name, and the line of those who wait for them.
+//! Locks and semaphores by name, and the queue of holders that wait for them.
 //!
-//! Several names are taken together or not at all, so nobody holds one while waiting for another.
-//! Whoever is refused gets a ticket; the rules of the line are in `line`. After every change those
-//! whose turn has come are named once, for whoever drives this to wake them. Knows no processes and
-//! no clock, and can be exported and restored at any point.
+//! A claim acquires all its names or none, so no holder keeps one name while it waits for another.
+//! A refused claim becomes a waiter in the queue, whose rules are in `wait_queue`. After every
+//! change, each waiter that can now acquire its names is notified once: the caller takes the list
+//! and wakes them. The state can be exported and restored at any point.
+//!
+//! Knows no processes and reads no clock.
 
 mod claim;
 mod event;
@@ -17,11 +19,11 @@ pub use self::event::{CoordinationEvent, CoordinationStats};
 use crate::Timestamp;
 use crate::answer::Answer;
 use crate::lease::{HolderId, Lease, Presence, Remains, Token};
-use crate::line::{Line, Name, Ticket};
 use crate::lock::Lock;
 use crate::semaphore::Semaphore;
+use crate::wait_queue::{Name, WaitQueue, Waiter};
 
-/// Everything that is held and waited for.
+/// The holders of all names and the waiters for them.
 ///
 /// ```
 /// use windlass_core::{Claim, Claimed, CoordinationState, HolderId, Name, Need, Timestamp};
@@ -41,12 +43,12 @@ use crate::semaphore::Semaphore;
 #[derive(Clone, Debug, Default)]
 pub struct CoordinationState {
     names: BTreeMap<Name, Entry>,
-    line: Line,
-    /// Every new token is above this.
+    queue: WaitQueue,
+    /// New tokens are above this one.
     floor: Token,
-    /// How many have come to the line so far.
+    /// The number of claims that were queued so far.
     arrivals: u64,
-    rings: Vec<HolderId>,
+    notified: Vec<HolderId>,
     events: Vec<CoordinationEvent>,
 }
 
@@ -62,81 +64,81 @@ enum Machine {
     Semaphore(Semaphore),
 }
 
-/// All of a [`CoordinationState`] as plain values, for whoever stores it.
+/// The contents of a [`CoordinationState`] as plain values, for a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoordinationRecord {
-    /// Every new token is above this.
+    /// New tokens are above this one.
     pub floor: Token,
-    /// How many have come to the line so far.
+    /// The number of claims that were queued so far.
     pub arrivals: u64,
-    /// What is known of each name.
+    /// The state of each name.
     pub names: BTreeMap<Name, NameRecord>,
-    /// The places in line, in order.
-    pub tickets: Vec<Ticket>,
+    /// The waiters, in queue order.
+    pub waiters: Vec<Waiter>,
 }
 
-/// What is known of one name.
+/// The state of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameRecord {
-    /// The slots of a semaphore; none for a lock.
+    /// The number of slots of a semaphore; `None` for a lock.
     pub capacity: Option<u32>,
-    /// The largest token so far.
+    /// The largest token issued so far.
     pub token: Token,
-    /// Who holds it; at most one for a lock.
+    /// The leases of its holders; at most one for a lock.
     pub leases: Vec<Lease>,
-    /// What has happened to it.
+    /// How often each event happened to it.
     pub stats: CoordinationStats,
 }
 
-/// A semaphore cannot be declared as was asked.
+/// A semaphore that cannot be declared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeclareError {
-    /// It has no slots.
-    #[error("semaphore {name:?} would have no slots: a capacity is at least 1")]
+    /// The capacity is 0.
+    #[error("semaphore {name:?} needs a capacity of at least 1")]
     NoSlots {
-        /// Its name.
+        /// The semaphore's name.
         name: String,
     },
-    /// It has another capacity, and is in use.
+    /// The semaphore has another capacity and is in use.
     #[error(
-        "semaphore {name:?} has a capacity of {stored}, not {asked}; it can be changed only while nobody holds or waits for it"
+        "semaphore {name:?} has a capacity of {stored}, not {asked}; change it while it has no holder and no waiter"
     )]
     InUse {
-        /// Its name.
+        /// The semaphore's name.
         name: String,
-        /// The capacity it has.
+        /// The present capacity.
         stored: u32,
-        /// The capacity that was asked for.
+        /// The capacity of the declaration.
         asked: u32,
     },
 }
 
 impl CoordinationState {
-    /// The state that was exported. Refreshes nobody's lease.
+    /// Restores an exported state. Refreshes no lease.
     #[must_use]
     pub fn restore(record: CoordinationRecord) -> Self {
         let entries = record.names.into_iter().map(|(name, record)| (name, Entry::from(record)));
         Self {
             names: entries.collect(),
-            line: Line::new(record.tickets),
+            queue: WaitQueue::new(record.waiters),
             floor: record.floor,
             arrivals: record.arrivals,
-            rings: Vec::new(),
+            notified: Vec::new(),
             events: Vec::new(),
         }
     }
 
-    /// Everything, as plain values.
+    /// Returns the contents as plain values.
     #[must_use]
     pub fn export(&self) -> CoordinationRecord {
         let names = self.names.iter().map(|(name, entry)| (name.clone(), entry.into()));
-        let tickets = self.line.tickets().to_vec();
+        let waiters = self.queue.waiters().to_vec();
         let (floor, arrivals) = (self.floor, self.arrivals);
-        CoordinationRecord { floor, arrivals, names: names.collect(), tickets }
+        CoordinationRecord { floor, arrivals, names: names.collect(), waiters }
     }
 
-    /// Makes a semaphore, or gives it another capacity if nobody holds or waits for it.
+    /// Creates a semaphore, or changes its capacity if it has no holder and no waiter.
     pub fn declare(
         &mut self,
         name: &str,
@@ -163,7 +165,7 @@ impl CoordinationState {
         Ok(())
     }
 
-    /// Gives one name back; only with the token of the present hold.
+    /// Releases a name if `token` is that of the current hold.
     pub fn release(
         &mut self,
         name: &Name,
@@ -171,20 +173,20 @@ impl CoordinationState {
         token: Token,
         now: Timestamp,
     ) -> Answer {
-        let Some(entry) = self.names.get_mut(name) else { return absent(name) };
+        let Some(entry) = self.names.get_mut(name) else { return release_of_unknown(name) };
         let answer = match &mut entry.machine {
             Machine::Lock(lock) => lock.release(holder, token),
             Machine::Semaphore(semaphore) => semaphore.release(holder, token),
         };
         if answer == Answer::Released {
             let (name, holder) = (name.clone(), holder.clone());
-            self.tell(CoordinationEvent::Released { name, holder, token });
-            self.ring(now);
+            self.record(CoordinationEvent::Released { name, holder, token });
+            self.notify(now);
         }
         answer
     }
 
-    /// A sign of life of a holder.
+    /// Extends the lease of a holder.
     pub fn heartbeat(
         &mut self,
         name: &Name,
@@ -192,14 +194,14 @@ impl CoordinationState {
         token: Token,
         now: Timestamp,
     ) -> Answer {
-        let Some(entry) = self.names.get_mut(name) else { return stranger(name) };
+        let Some(entry) = self.names.get_mut(name) else { return heartbeat_of_unknown(name) };
         match &mut entry.machine {
             Machine::Lock(lock) => lock.heartbeat(holder, token, now),
             Machine::Semaphore(semaphore) => semaphore.heartbeat(holder, token, now),
         }
     }
 
-    /// Whether what is done under `token` is still covered by it.
+    /// Returns whether `token` still covers what is done under it.
     #[must_use]
     pub fn check(&self, name: &Name, token: Token, now: Timestamp) -> Answer {
         let Some(entry) = self.names.get(name) else { return Answer::AlreadyFree };
@@ -209,39 +211,39 @@ impl CoordinationState {
         }
     }
 
-    /// Gives up a place in line, if there is one.
+    /// Removes a holder's waiter from the queue, if there is one.
     pub fn leave(&mut self, holder: &HolderId, now: Timestamp) {
-        if self.line.remove(holder).is_some() {
-            self.ring(now);
+        if self.queue.remove(holder).is_some() {
+            self.notify(now);
         }
     }
 
-    /// Learns that the holder under `token` is gone: from now on its lease is stale.
+    /// Records that the holder under `token` is gone, which makes its lease stale.
     pub fn abandon(&mut self, name: &Name, token: Token) {
         let Some(lease) = self.lease_mut(name, token) else { return };
         if lease.note(Presence::Gone) {
             let holder = lease.holder.clone();
-            self.tell(CoordinationEvent::Stale { name: name.clone(), holder, token });
+            self.record(CoordinationEvent::Stale { name: name.clone(), holder, token });
         }
     }
 
-    /// Learns that the holder under `token` is there, though its heartbeats are missing. Changes nothing
-    /// once its lease was found stale.
+    /// Records that the holder under `token` is alive although its heartbeats are missing. Has no
+    /// effect once the lease was recorded as stale.
     pub fn vouch(&mut self, name: &Name, token: Token, now: Timestamp) {
         if let Some(lease) = self.lease_mut(name, token).filter(|l| l.is_only_silent(now)) {
             lease.refresh(now);
         }
     }
 
-    /// Learns that nothing is left of the holder under `token`, so that its lease may be given away
-    /// if it is stale.
-    pub fn bury(&mut self, name: &Name, token: Token) {
+    /// Records that no process is left of the holder under `token`, so that its lease can be
+    /// reclaimed once it is stale.
+    pub fn clear_remains(&mut self, name: &Name, token: Token) {
         if let Some(lease) = self.lease_mut(name, token) {
             lease.remains = Remains::None;
         }
     }
 
-    /// Frees what is stale of a name, and returns it.
+    /// Frees the stale leases on a name and returns them.
     pub fn reclaim_stale(&mut self, name: &Name, now: Timestamp) -> Vec<Lease> {
         self.notice_stale(name, now);
         let entry = self.names.get_mut(name);
@@ -249,43 +251,43 @@ impl CoordinationState {
         let stale = stale.unwrap_or_default();
         for Lease { holder, token, .. } in &stale {
             let (name, from) = (name.clone(), holder.clone());
-            self.tell(CoordinationEvent::Reclaimed { name, from, token: *token });
+            self.record(CoordinationEvent::Reclaimed { name, from, token: *token });
         }
         if !stale.is_empty() {
-            self.ring(now);
+            self.notify(now);
         }
         stale
     }
 
-    /// The leases on a name, also stale ones.
+    /// Returns the leases on a name, including stale ones.
     pub fn leases(&self, name: &Name) -> impl Iterator<Item = &Lease> {
         let slots = self.names.get(name).map(|entry| entry.machine.slots());
         slots.into_iter().flat_map(Semaphore::leases)
     }
 
-    /// The places in line for a name, in order.
-    pub fn waiters(&self, name: &Name) -> impl Iterator<Item = &Ticket> {
-        let wants = move |ticket: &&Ticket| ticket.needs.iter().any(|need| need.name == *name);
-        self.line.tickets().iter().filter(wants)
+    /// Returns the waiters for a name, in queue order.
+    pub fn waiters(&self, name: &Name) -> impl Iterator<Item = &Waiter> {
+        let wants = move |waiter: &&Waiter| waiter.needs.iter().any(|need| need.name == *name);
+        self.queue.waiters().iter().filter(wants)
     }
 
-    /// Those whose turn has come since the last call, in order.
-    pub fn take_rings(&mut self) -> Vec<HolderId> {
-        std::mem::take(&mut self.rings)
+    /// Returns the waiters that were notified since the last call, in queue order.
+    pub fn take_notified(&mut self) -> Vec<HolderId> {
+        std::mem::take(&mut self.notified)
     }
 
-    /// What has happened since the last call.
+    /// Returns the events since the last call.
     pub fn take_events(&mut self) -> Vec<CoordinationEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Says once of each stale lease that it is.
+    /// Records each stale lease on a name as stale, with one event for each.
     fn notice_stale(&mut self, name: &Name, now: Timestamp) {
         let stale = self.leases(name).filter(|lease| lease.is_stale(now));
         let stale: Vec<_> = stale.map(|lease| (lease.token, lease.holder.clone())).collect();
         for (token, holder) in stale {
             if self.lease_mut(name, token).is_some_and(|lease| lease.note(Presence::Stale)) {
-                self.tell(CoordinationEvent::Stale { name: name.clone(), holder, token });
+                self.record(CoordinationEvent::Stale { name: name.clone(), holder, token });
             }
         }
     }
@@ -294,7 +296,7 @@ impl CoordinationState {
         self.names.get_mut(name)?.machine.slots_mut().lease_mut(token)
     }
 
-    fn tell(&mut self, event: CoordinationEvent) {
+    fn record(&mut self, event: CoordinationEvent) {
         if let Some(entry) = self.names.get_mut(event.name()) {
             entry.stats.count(&event);
         }
@@ -347,13 +349,13 @@ impl From<&Entry> for NameRecord {
     }
 }
 
-/// What releasing a name says that nobody has ever held.
-fn absent(name: &Name) -> Answer {
+/// Returns the answer to the release of a name that was never held.
+fn release_of_unknown(name: &Name) -> Answer {
     if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::AlreadyFree }
 }
 
-/// What a heartbeat for a name says that nobody has ever held.
-fn stranger(name: &Name) -> Answer {
+/// Returns the answer to a heartbeat for a name that was never held.
+fn heartbeat_of_unknown(name: &Name) -> Answer {
     if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::NotOwner }
 }
 

@@ -1,4 +1,4 @@
-//! What a work takes while it runs, or what a level has to give: amounts by resource name.
+//! Amounts by resource name: what a work takes while it runs, or the limits of a level.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,33 +22,33 @@ use crate::Amount;
 /// [`ResourceCost::of`] checks names that come from input: it refuses empty and repeated ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceCost(
-    /// By name in order, each name once.
+    /// Sorted by name, each name once.
     Arc<[(Arc<str>, Amount)]>,
 );
 
-/// Why a list of names and amounts is not a [`ResourceCost`].
+/// A list of names and amounts that is not a [`ResourceCost`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ResourceCostError {
-    /// A name without letters.
-    #[error("a resource needs a name")]
+    /// A name is empty.
+    #[error("empty resource name")]
     NoName,
-    /// A name that comes more than once.
-    #[error("{name:?} is named twice")]
+    /// A name is repeated.
+    #[error("duplicate resource {name:?}")]
     Twice {
-        /// The name.
+        /// The repeated name.
         name: String,
     },
 }
 
 impl ResourceCost {
-    /// Nothing at all.
+    /// Creates an empty cost.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// These amounts of these names, each named once.
+    /// Creates a cost from names and amounts. Refuses empty and repeated names.
     pub fn of<N: Into<String>, A: Into<Amount>>(
         pairs: impl IntoIterator<Item = (N, A)>,
     ) -> Result<Self, ResourceCostError> {
@@ -76,30 +76,30 @@ impl ResourceCost {
         Self(amounts.collect())
     }
 
-    /// The amounts, by name in order.
+    /// Iterates over the amounts, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Amount)> {
         self.0.iter().map(|(name, amount)| (&**name, *amount))
     }
 
-    /// How much of `name`; none if it is not named.
+    /// Returns the amount of `name`, or `None` if the cost does not name it.
     #[must_use]
     pub fn amount(&self, name: &str) -> Option<Amount> {
         let place = self.0.binary_search_by(|(known, _)| (**known).cmp(name));
         place.ok().map(|place| self.0[place].1)
     }
 
-    /// Whether one is a clone of the other, which is quickly told.
+    /// Returns whether both share one allocation, which is a fast test for equality.
     pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// How many resources are named.
+    /// Returns the number of resources named.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no resource is named.
+    /// Returns whether no resource is named.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -114,7 +114,7 @@ impl FromIterator<(String, Amount)> for ResourceCost {
 }
 
 impl<N: Into<String>, A: Into<Amount>, const LEN: usize> From<[(N, A); LEN]> for ResourceCost {
-    /// The last amount of a name counts, as it does for the maps of the standard library.
+    /// If a name is repeated, its last amount counts, as in the maps of the standard library.
     fn from(amounts: [(N, A); LEN]) -> Self {
         amounts.into_iter().map(|(name, amount)| (name.into(), amount.into())).collect()
     }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(ResourceCost::of([("", 1)]), Err(ResourceCostError::NoName));
         assert_eq!(ResourceCost::of::<String, Amount>([]), Ok(ResourceCost::new()));
         let twice = ResourceCost::of([("gpu", 1), ("gpu", 2)]).unwrap_err();
-        assert_eq!(twice.to_string(), "\"gpu\" is named twice");
+        assert_eq!(twice.to_string(), "duplicate resource \"gpu\"");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Who follows whom: nodes by dense id, and three kinds of edges between them, never in a circle.
+//! A directed acyclic graph: nodes by dense id, and three kinds of edges between them.
 //!
-//! Every node has a place in line, and every edge leads from a lower place to a higher one. An edge
-//! that agrees with the places is taken at once; one that does not first moves as few nodes as
-//! needed ([`sweep`]), and is refused if that would move one of them past itself. Many edges at
-//! once are checked in one pass over the graph ([`pass`]).
+//! Every node has a place in a topological order, and every edge leads from a lower place to a
+//! higher one. An edge that agrees with the order is added at once. For another edge, [`sweep`]
+//! moves as few nodes as needed, and refuses the edge if it would close a cycle. Many edges at once
+//! are checked in one pass over the graph ([`pass`]).
 //!
-//! Knows nothing of phases or readiness: it counts the edges into a node that are not met, and
-//! whoever meets one says so.
+//! Knows nothing of phases or readiness: it counts the unmet edges into a node, and the caller
+//! reports which edges are met.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -40,32 +40,33 @@ mod sweep;
 pub struct Dag {
     nodes: Column<Node>,
     links: Column<Link>,
-    /// The first link that is free for use again; the others follow by `next_out`.
+    /// The head of the free list of links, chained by `next_out`.
     free: Option<LinkId>,
-    /// The targets of edges that were added after the end of their source, by source. Some may be forgotten.
+    /// By source: the targets of edges that were added after their source had ended. Some targets
+    /// may be forgotten.
     settled: BTreeMap<usize, Vec<usize>>,
 }
 
-/// What the end of a source has to be for an edge to be met.
+/// The end of a source that meets an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EdgeKind {
-    /// It succeeded.
+    /// The source succeeded.
     #[default]
     Success,
-    /// It ended, however.
+    /// The source ended in any way.
     Done,
-    /// It failed.
+    /// The source failed.
     Failed,
 }
 
-/// What one edge says, once its source has ended.
+/// The outcome of an edge once its source has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EdgeOutcome {
-    /// The source ended as it must.
+    /// The source ended as required.
     Met,
-    /// The source succeeded, and only its failure would have needed the target.
+    /// The source succeeded, and the target is needed only if it fails.
     Unneeded,
-    /// The source can no longer end as it must.
+    /// The source can no longer end as required.
     Blocks,
 }
 
@@ -74,24 +75,24 @@ pub(crate) enum EdgeOutcome {
 pub struct Edge {
     /// The node at the other end.
     pub node: usize,
-    /// What it takes to meet the edge.
+    /// The end of the source that meets the edge.
     pub kind: EdgeKind,
 }
 
-/// Why edges were refused; nothing has changed.
+/// Edges that were refused; the graph is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EdgeError {
     /// An edge begins or ends at a node that was never added, or is forgotten.
-    #[error("node {node} does not exist here")]
+    #[error("unknown node {node}")]
     UnknownNode {
         /// The unknown node.
         node: usize,
     },
-    /// A node would follow itself.
+    /// The edges would close a cycle.
     #[error("the edges would close a cycle: {}", arrows(path))]
     Cycle {
-        /// The cycle: it begins with a refused edge, and ends with the node it began with.
+        /// The cycle. It begins with a refused edge and ends with its first node.
         path: Vec<usize>,
     },
 }
@@ -100,22 +101,22 @@ fn arrows(path: &[usize]) -> String {
     path.iter().map(usize::to_string).collect::<Vec<_>>().join(" -> ")
 }
 
-/// A place in a node's list of targets; it stays valid while the graph grows.
+/// A position in a node's list of targets; it stays valid while the graph grows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor(Option<LinkId>);
 
-/// There are very many, so nothing is kept here that can be found: what is asked for seldom is.
+/// Small, because graphs have millions of nodes: whatever is needed seldom is found by a search.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Its place in line: above those of its sources, below those of its targets.
+    /// The place in the topological order: above its sources and below its targets.
     place: i64,
-    /// The last of its incoming links, which leads to the first.
+    /// The last incoming link, which points to the first.
     last_in: Option<LinkId>,
     outgoing: List,
     unmet: Count,
 }
 
-/// A count, plus one: so that an absent node needs no room.
+/// A count plus one, so that `Option` needs no extra space.
 #[derive(Clone, Copy, Debug)]
 struct Count(NonZeroU32);
 
@@ -142,69 +143,69 @@ struct List {
     last: Option<LinkId>,
 }
 
-/// An edge where it is stored: in the list of its source's outgoing links and in that of its
-/// target's incoming ones.
+/// An edge as stored: a member of its source's list of outgoing links and of its target's list of
+/// incoming ones.
 #[derive(Clone, Debug)]
 struct Link {
     from: Number,
     to: Number,
-    /// After the last one comes the first one; none if it is the only one.
+    /// The links form a ring: the last points to the first. `None` if there is only one.
     next_in: Option<LinkId>,
     next_out: Option<LinkId>,
     kind: EdgeKind,
-    /// How many of its ends are in a list of a node that is not forgotten.
+    /// The number of its ends whose node is not forgotten.
     ends: u8,
     role: Role,
-    /// What it said when its source was forgotten, or had ended before it was added.
+    /// The outcome, if its source is forgotten or had ended before the edge was added.
     outcome: EdgeOutcome,
 }
 
-/// A node's number where there is little room: there are fewer than 2^43 of them.
+/// A node id in six bytes: ids are below 2^43.
 #[derive(Clone, Copy, Debug)]
 struct Number([u16; 3]);
 
-/// What an edge is for.
+/// The purpose of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Its target waits for its source.
+    /// The target waits for the source.
     Wait,
-    /// Its source had ended before it was added: it orders nothing.
+    /// The source had ended before the edge was added, so the edge orders nothing.
     Settled,
-    /// Its target is the parent of its source and ends after it. It is in nobody's way at the start,
-    /// so it is not counted, and nobody but the search for cycles sees it.
+    /// The target is the parent of the source and ends after it. The edge delays no start, so it is
+    /// not counted as unmet, and only the search for cycles uses it.
     Family,
 }
 
-/// A link's number, plus one: so that none needs no room.
+/// A link's index plus one, so that `Option` needs no extra space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LinkId(NonZeroU32);
 
 const _: () = assert!(size_of::<Option<Node>>() == 24);
 const _: () = assert!(size_of::<Option<Link>>() <= 24);
 
-/// How far apart the places of new nodes are: room for those that have to move in between.
+/// The distance between the places of new nodes: space for nodes that move in between.
 const SPACING: i64 = 1 << 20;
 
 impl Dag {
-    /// A graph without nodes.
+    /// Creates an empty graph.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many nodes were ever added.
+    /// Returns how many nodes were ever added.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.pushed()
     }
 
-    /// Whether no node was ever added.
+    /// Returns whether no node was ever added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a node; its number is how many were added before it.
+    /// Adds a node and returns its id, which is the number of nodes added before.
     #[inline]
     pub fn add_node(&mut self) -> usize {
         let place = spaced(self.nodes.pushed());
@@ -216,11 +217,11 @@ impl Dag {
         })
     }
 
-    /// Lets `to` follow `from`. Two nodes may have several edges; each counts.
+    /// Adds an edge from `from` to `to`. Two nodes may have several edges; each counts.
     ///
-    /// If `to` was added after `from` and nothing has been reordered around them, this takes
-    /// constant time. Otherwise the search stays between the places of the two, from both sides at
-    /// once, and ends with the side that is finished first.
+    /// This takes constant time if `to` was added after `from` and the nodes between them were not
+    /// reordered. Otherwise the search visits only nodes between the places of the two, from both
+    /// sides in turn, and stops when one side is done.
     pub fn add_edge(&mut self, from: usize, to: usize, kind: EdgeKind) -> Result<(), EdgeError> {
         if self.expect_node(from)?.place >= self.expect_node(to)?.place {
             self.reorder(from, to)?;
@@ -229,10 +230,10 @@ impl Dag {
         Ok(())
     }
 
-    /// Adds all of these edges, or none of them: `(from, to, kind)`, as with [`Dag::add_edge`].
+    /// Adds all of these edges `(from, to, kind)`, or none, as [`Dag::add_edge`] does.
     ///
-    /// Takes time in proportion to the edges if they agree with the places of the nodes, and
-    /// otherwise to the whole graph with them, however many they are.
+    /// Takes time linear in the number of edges if they agree with the topological order, and
+    /// otherwise linear in the size of the graph.
     pub fn add_edges(&mut self, edges: &[(usize, usize, EdgeKind)]) -> Result<(), EdgeError> {
         for &(from, to, _) in edges {
             self.expect_node(from)?;
@@ -246,23 +247,23 @@ impl Dag {
         Ok(())
     }
 
-    /// The edges into `node`, in the order in which they were added, also those whose source has
-    /// been forgotten since.
+    /// Iterates over the edges into `node` in the order in which they were added, including those
+    /// whose source is forgotten.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     pub fn sources(&self, node: usize) -> impl Iterator<Item = Edge> {
         let waits = self.incoming(node).filter(|link| link.role != Role::Family);
         waits.map(|link| Edge { node: link.from(), kind: link.kind })
     }
 
-    /// The edges out of `node`, in the order in which they were added, except to nodes that have
-    /// been forgotten since.
+    /// Iterates over the edges out of `node` in the order in which they were added, except those to
+    /// forgotten nodes.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     pub fn targets(&self, node: usize) -> impl Iterator<Item = Edge> {
         let mut cursor = self.first_target(node);
         std::iter::from_fn(move || {
@@ -272,17 +273,17 @@ impl Dag {
         })
     }
 
-    /// How many edges lead to `node`: as many as it has [`Dag::sources`], which are counted.
+    /// Returns the number of edges into `node`, counted along the list of [`Dag::sources`].
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     #[must_use]
     pub fn in_degree(&self, node: usize) -> usize {
         self.sources(node).count()
     }
 
-    /// Whether any edge leads out of `node`, or did.
+    /// Returns whether `node` has, or ever had, an outgoing edge.
     #[inline]
     pub(crate) fn has_targets(&self, node: usize) -> bool {
         self.nodes[node].outgoing.first.is_some()
@@ -292,7 +293,7 @@ impl Dag {
         Cursor(self.nodes[node].outgoing.first)
     }
 
-    /// The edge at `cursor`, and where the next one is. Targets that are forgotten are passed over.
+    /// Returns the edge at `cursor` and the cursor of the next one. Skips forgotten targets.
     pub(crate) fn follow(&self, mut cursor: Cursor) -> Option<(Edge, Cursor)> {
         loop {
             let link = self.link(cursor.0?);
@@ -303,8 +304,8 @@ impl Dag {
         }
     }
 
-    /// Connects `to`, the newest node, to a source that has ended: one of its `sources`, but never
-    /// met, never walked from the source, and no matter for the order.
+    /// Connects `to`, the newest node, to a source that has ended. The edge is listed among its
+    /// `sources`; it is never met, never visited from the source, and does not affect the order.
     pub(crate) fn add_settled_edge(
         &mut self,
         from: usize,
@@ -318,24 +319,24 @@ impl Dag {
         self.append_incoming(to, id);
     }
 
-    /// A number that is larger than those of all whom `node` follows.
+    /// Returns the node's place in the topological order: higher than those of all its sources.
     pub(crate) fn place(&self, node: usize) -> i64 {
         self.nodes[node].place
     }
 
-    /// How many edges into `node` have not been met.
+    /// Returns how many edges into `node` are unmet.
     pub(crate) fn unmet(&self, node: usize) -> u32 {
         self.nodes[node].unmet.get()
     }
 
-    /// Counts one edge into `node` as met; how many are left.
+    /// Counts one edge into `node` as met, and returns how many are left.
     pub(crate) fn meet(&mut self, node: usize) -> u32 {
         let unmet = &mut self.nodes[node].unmet;
         unmet.down();
         unmet.get()
     }
 
-    /// Takes `node` out of the graph. Its edges go as soon as their other ends are forgotten too.
+    /// Removes `node`. Each of its edges is freed once the node at its other end is forgotten too.
     #[inline]
     pub(crate) fn forget(&mut self, node: usize) {
         let Node { last_in, outgoing, .. } = self.nodes[node];
@@ -367,7 +368,7 @@ impl Dag {
         self.nodes[node].last_in.map(|last| self.link(last).next_in.unwrap_or(last))
     }
 
-    /// The one after `id` of those with the same target.
+    /// Returns the link after `id` among those with the same target.
     fn next_in(&self, id: LinkId) -> Option<LinkId> {
         let link = self.link(id);
         link.next_in.filter(|_| self.nodes[link.to()].last_in != Some(id))
@@ -415,7 +416,7 @@ impl Dag {
         id
     }
 
-    /// One end of each link in the list is forgotten; those that lose their last end are free.
+    /// Removes one end of each link in the list, and frees links without a remaining end.
     fn release(&mut self, first: Option<LinkId>, next: impl Fn(LinkId, &Link) -> Option<LinkId>) {
         let mut following = first;
         while let Some(id) = following {
@@ -440,7 +441,7 @@ impl Dag {
 }
 
 impl Link {
-    /// One that is in both lists, at their ends.
+    /// Creates a link that is the last of both lists.
     fn new(from: usize, to: usize, kind: EdgeKind, role: Role) -> Self {
         let (from, to) = (Number::of(from), Number::of(to));
         let (next_in, next_out, outcome) = (None, None, EdgeOutcome::Met);
@@ -474,7 +475,8 @@ impl Number {
 }
 
 impl List {
-    /// Makes `id` the last one; the one that has to point to it now, if it is not the first one, too.
+    /// Makes `id` the last link. Returns the previous last link, which has to point to it, unless
+    /// `id` is the first.
     fn append(&mut self, id: LinkId) -> Option<LinkId> {
         let before = self.last.replace(id);
         if before.is_none() {
@@ -495,7 +497,7 @@ impl LinkId {
     }
 }
 
-/// The place of the node that has `rank` nodes before it.
+/// Returns the place of a node with `rank` nodes before it.
 fn spaced(rank: usize) -> i64 {
     let rank = i64::try_from(rank).ok();
     rank.and_then(|rank| rank.checked_mul(SPACING)).expect("fewer than 2^43 nodes")

@@ -1,8 +1,20 @@
-//! The engine: takes in news, decides which work is next, and tells what follows.
+//! The engine: applies inputs, decides which work starts next, and reports what follows.
 //!
-//! A deterministic state machine. It has no clock, no threads and no IO; a driver passes the time
-//! in, pulls grants, and reports how attempts ended. Every change that a replay must reproduce
-//! goes through [`Engine::evolve`], live and in recovery alike.
+//! A deterministic state machine. The driver passes the time in, pulls grants, and reports how
+//! attempts ended. Every change that a replay must reproduce goes through [`Engine::evolve`], live
+//! and in recovery alike.
+//!
+//! * `state` holds what facts decide: phases, edges, attempts, times, families.
+//! * `admission` holds what can be computed again: queues, grants, the reservation, watched
+//!   counters.
+//! * `effects` carries a change of phase from the first to the second.
+//!
+//! To find the next work, `admission` asks the queue for the first candidate that may fit and tests
+//! it against the capacity tree. A refused candidate blocks its whole group of equal cost, and the
+//! search continues with the next group. If the first work of the queue was refused, the engine
+//! reserves what it lacks and may start later works with the rest, unless its [`Order`] is strict.
+//!
+//! Has no clock, no threads and no IO.
 
 use crate::capacity::{CapacityTree, CostError};
 use crate::fact::{Fact, Happening, World};
@@ -68,14 +80,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine whose works take what they need as `client`.
+    /// Creates an engine whose works take capacity as `client`.
     #[must_use]
     pub fn new(config: EngineConfig, client: ClientId) -> Self {
         Self { admission: Admission::new(&config, client), state: State::new(), config }
     }
 
-    /// The number of a cost, which is one slot unless it names slots itself. Refuses what can never
-    /// be had.
+    /// Returns the id of a cost, which includes one slot unless it names slots itself. Refuses a
+    /// cost that can never be met.
     pub fn cost(
         &mut self,
         capacity: &CapacityTree,
@@ -84,7 +96,7 @@ impl Engine {
         self.admission.cost(capacity, cost)
     }
 
-    /// Takes in a new work.
+    /// Submits a new work.
     pub fn submit(
         &mut self,
         world: &mut World<'_>,
@@ -105,13 +117,13 @@ impl Engine {
         Ok(work)
     }
 
-    /// Lays a submission beside the fact that will take it in: for replay, in the order of the
-    /// `Submitted` facts.
+    /// Provides a submission for a later `Submitted` fact. A replay stages submissions in the order
+    /// of these facts.
     pub fn stage(&mut self, submission: Submission<'_>) {
         self.state.stage(submission);
     }
 
-    /// Changes one limit of the capacity; a replay will change it too.
+    /// Changes one limit of the capacity and records a fact, so that a replay changes it too.
     pub fn set_limit(
         &mut self,
         world: &mut World<'_>,
@@ -122,7 +134,7 @@ impl Engine {
         self.record(world, Happening::LimitSet { level, resource, limit });
     }
 
-    /// Takes in one piece of news.
+    /// Applies one input.
     pub fn apply(&mut self, world: &mut World<'_>, input: Input) -> Result<(), Rejected> {
         self.advance(world);
         match input {
@@ -138,7 +150,7 @@ impl Engine {
                 self.expect_granted(grant)?;
                 self.offer(world, grant.work, Offer::RefusedOutside);
             }
-            Input::Ring(work) => {
+            Input::Notify(work) => {
                 if self.work(work)?.phase() != Phase::WaitingOutside {
                     return Err(Rejected::NotWaitingOutside { work });
                 }
@@ -175,29 +187,30 @@ impl Engine {
                 }
                 self.record(world, Happening::Forgotten { work });
             }
-            Input::LookAgain => self.admission.look_again(),
+            Input::RetrySearch => self.admission.look_again(),
             Input::Tick => self.admission.advance(self.state.now()),
         }
         Ok(())
     }
 
-    /// When to apply [`Input::Tick`] and look for the next grant if nothing else happens first.
+    /// Returns when the driver should apply [`Input::Tick`] and search for the next grant, if
+    /// nothing else happens first.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         let chance = self.admission.next_wakeup(self.state.now()).unwrap_or(Timestamp::MAX);
         Some(self.state.clock().earliest().min(chance)).filter(|next| *next < Timestamp::MAX)
     }
 
-    /// Takes in one fact: the only function that changes what [`Engine::digest`] covers.
+    /// Applies one fact. This is the only function that changes what [`Engine::digest`] covers.
     ///
     /// # Panics
     ///
-    /// If the fact does not follow from those before it.
+    /// Panics if the fact does not follow from those before it.
     pub fn evolve(&mut self, world: &mut World<'_>, fact: &Fact) {
         self.state.evolve(&mut Effects::new(&mut self.admission, world), fact);
     }
 
-    /// Takes in a fact that happens now, and passes it on to be journaled.
+    /// Applies a fact that happens now, and appends it to the facts to be journaled.
     #[inline(always)]
     fn record(&mut self, world: &mut World<'_>, what: Happening) {
         let fact = Fact { at: self.state.now().max(world.now), what };
@@ -205,7 +218,7 @@ impl Engine {
         note(world, fact);
     }
 
-    /// Lets everything happen that is due by now.
+    /// Applies every timer that is due by now.
     #[inline]
     pub fn advance(&mut self, world: &mut World<'_>) {
         let now = world.now;

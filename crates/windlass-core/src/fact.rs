@@ -1,23 +1,23 @@
-//! What happened, what follows from it, and where both are written down.
+//! Facts, which are journaled, and the transitions that follow from them, which are reported.
 //!
-//! A fact cannot be derived and is journaled; a transition follows from facts and is reported.
-//! Both are small and `Copy`; texts and specs live beside them.
+//! A fact cannot be derived from other facts. A transition can. Both are small and `Copy`; texts
+//! and specifications are stored elsewhere.
 
 use crate::capacity::CapacityTree;
 use crate::dag::EdgeKind;
 use crate::phase::{Phase, WorkState};
 use crate::{Amount, ClientId, LevelId, ResourceId, Timestamp, WorkId};
 
-/// Something that happened and cannot be derived from anything else.
+/// Something that happened and cannot be derived from other facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     pub what: Happening,
 }
 
-/// What can happen.
+/// The kinds of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Happening {
@@ -26,29 +26,29 @@ pub enum Happening {
         /// The new work.
         work: WorkId,
     },
-    /// A work has to wait for one more.
+    /// A work got one more dependency.
     EdgeAdded {
-        /// Whom it waits for.
+        /// The dependency.
         from: WorkId,
-        /// Who waits.
+        /// The work that waits.
         to: WorkId,
-        /// For which end.
+        /// The end of the dependency that counts.
         kind: EdgeKind,
     },
     /// An attempt began.
     Started {
         /// The work.
         work: WorkId,
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
     /// An attempt ended.
     Ended {
         /// The work.
         work: WorkId,
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// How.
+        /// How the attempt ended.
         ending: Ending,
     },
     /// The gate of a work opened.
@@ -61,56 +61,56 @@ pub enum Happening {
         /// The work.
         work: WorkId,
     },
-    /// A work is not needed, as its gate says.
+    /// The gate of a work reported that the work is not needed.
     GateSkipped {
         /// The work.
         work: WorkId,
     },
-    /// An attempt waits for something outside.
+    /// An attempt waits for an event outside the engine.
     Suspended {
         /// The work.
         work: WorkId,
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
-    /// What an attempt waited for is there.
+    /// The event for which an attempt waited has happened.
     WaitOver {
         /// The work.
         work: WorkId,
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
-    /// An attempt goes on.
+    /// A suspended attempt resumed.
     Resumed {
         /// The work.
         work: WorkId,
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
-    /// A body has returned before its children.
+    /// The body of an attempt returned before its children ended.
     Joined {
         /// The work.
         work: WorkId,
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
-    /// A person wants an ended work tried again.
+    /// A user asked for another attempt of an ended work.
     Reopened {
         /// The work.
         work: WorkId,
     },
-    /// Someone asked for a work to be cancelled.
+    /// A caller asked to cancel a work.
     CancelAsked {
         /// The work.
         work: WorkId,
     },
     /// A limit was changed.
     LimitSet {
-        /// At this level.
+        /// The level of the limit.
         level: LevelId,
-        /// Of this resource.
+        /// The resource.
         resource: ResourceId,
-        /// To this much.
+        /// The new limit.
         limit: Amount,
     },
     /// An ended work was forgotten.
@@ -124,48 +124,48 @@ pub enum Happening {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ending {
-    /// Well.
+    /// It succeeded.
     Success,
-    /// Badly, and for good.
+    /// It failed, and the work gets no further attempt.
     Failed,
-    /// Badly, with another attempt to come.
+    /// It failed, and the work gets another attempt.
     Retry {
         /// When the next attempt may begin.
         due: Timestamp,
     },
-    /// As it was asked to.
+    /// It stopped because it was cancelled.
     Cancelled,
-    /// Its runner was lost; the attempt does not count against the retries.
+    /// Its runner was lost. The attempt does not count against the retries.
     Interrupted,
 }
 
-/// A work changed its phase.
+/// A change of a work's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// When.
+    /// When it changed.
     pub at: Timestamp,
-    /// Which work.
+    /// The work that changed.
     pub work: WorkId,
     /// Its latest attempt, from 1; 0 before the first.
     pub attempt: u32,
-    /// The state it was in; none if it was submitted just now.
+    /// The state before; `None` if the work was just submitted.
     pub from: Option<WorkState>,
-    /// The phase it is in.
+    /// The phase after.
     pub to: Phase,
 }
 
-/// What surrounds an engine during one call: the time, the capacity, and who writes down what
-/// happens.
+/// The surroundings of an engine during one call: time, capacity, and where facts, transitions and
+/// wake-ups are collected.
 pub struct World<'a> {
-    /// The time. It never goes back: an earlier one counts as the latest seen.
+    /// The time. It never goes back: an earlier time counts as the latest one seen.
     pub now: Timestamp,
-    /// What the engine's works take from.
+    /// The tree from which the engine's works take.
     pub capacity: &'a mut CapacityTree,
-    /// Takes the facts, to be journaled.
+    /// Collects the facts to journal.
     pub facts: Option<&'a mut Vec<Fact>>,
-    /// Takes the transitions, to be shown.
+    /// Collects the transitions to report.
     pub transitions: Option<&'a mut Vec<Transition>>,
-    /// Takes the other clients of the capacity that should look again.
+    /// Collects the other clients of the capacity that should be woken.
     pub wakes: &'a mut Vec<ClientId>,
 }
 

@@ -1,11 +1,11 @@
-//! Tracks what may start: nodes by key, what each depends on, and how far each has come.
+//! Tracks which nodes can start: nodes by key, their dependencies, and the state of each.
 //!
-//! Every change answers what became of it, and is an event to be drained; nothing is called back.
-//! A refused call leaves the graph exactly as it was. All orders are defined: lists of nodes are in
-//! the order in which they entered their state, dependents and dependencies in the order in which
-//! they were connected.
+//! Every change returns its direct result and adds events that the caller drains; there are no
+//! callbacks. A refused call leaves the graph unchanged. All orders are defined: nodes are listed
+//! in the order in which they entered their state, dependents and dependencies in the order in
+//! which they were connected.
 //!
-//! Knows nothing of what the nodes stand for, of priorities, capacity or time.
+//! Knows nothing of priorities, capacity, time, or what the nodes mean.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +20,7 @@ pub use error::{AddEdgeError, AddNodeError, NodeError};
 pub use state::NodeState;
 use state::Step;
 
-/// A graph of dependencies between keys, with a state for each.
+/// A graph of dependencies between keys, with a state for each key.
 ///
 /// ```
 /// use windlass_core::{DependencyGraph, NodeEvent};
@@ -58,13 +58,13 @@ use state::Step;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DependencyGraph<K> {
-    /// By number in `dag`.
+    /// By node id in `dag`.
     nodes: Vec<Node<K>>,
     numbers: BTreeMap<K, usize>,
     dag: Dag,
-    /// For each state, who is in it: by turn, which is when they entered it.
+    /// By state: the nodes in it, ordered by the sequence number with which they entered it.
     members: [BTreeMap<u64, usize>; NodeState::COUNT],
-    /// What has happened since the last drain: who entered which state, by turn.
+    /// The undrained events: which node entered which state, by sequence number.
     events: BTreeMap<u64, (usize, NodeState)>,
     next_turn: u64,
 }
@@ -73,21 +73,21 @@ pub struct DependencyGraph<K> {
 struct Node<K> {
     key: K,
     state: NodeState,
-    /// When it entered its state.
+    /// The sequence number with which it entered its state.
     turn: u64,
-    /// The last event about its becoming ready, drained or not.
+    /// The sequence number of its last `Ready` event, drained or not.
     ready_event: Option<u64>,
 }
 
-/// What happened to a node.
+/// A change of a node's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeEvent<K> {
-    /// It can start.
+    /// The node can start.
     Ready(K),
-    /// It ended well.
+    /// The node succeeded.
     Completed(K),
-    /// It will never run, or run on.
+    /// The node was aborted before or while it ran.
     Aborted(K),
 }
 
@@ -105,13 +105,13 @@ impl<K> Default for DependencyGraph<K> {
 }
 
 impl<K: Clone + Ord> DependencyGraph<K> {
-    /// A graph without nodes.
+    /// Creates an empty graph.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ready to running.
+    /// Moves a node from ready to running.
     pub fn start(&mut self, key: impl Borrow<K>) -> Result<(), NodeError<K>> {
         let key = key.borrow();
         let node = self.expect_known(key)?;
@@ -122,8 +122,8 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         Ok(())
     }
 
-    /// Running to completed. Answers those that became ready by it, in the order in which they were
-    /// connected to it.
+    /// Moves a node from running to completed. Returns the nodes that became ready by it, in the
+    /// order in which they were connected to it.
     pub fn complete(&mut self, key: impl Borrow<K>) -> Result<Vec<K>, NodeError<K>> {
         let key = key.borrow();
         let node = self.expect_known(key)?;
@@ -134,7 +134,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         Ok(self.unblock_dependents(node))
     }
 
-    /// Running to ready, to be tried again.
+    /// Moves a node from running back to ready, for another attempt.
     pub fn fail(&mut self, key: impl Borrow<K>) -> Result<(), NodeError<K>> {
         let key = key.borrow();
         let node = self.expect_known(key)?;
@@ -146,8 +146,8 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         Ok(())
     }
 
-    /// Any state that is not final to aborted, and so all that depend on it at any depth. Answers
-    /// all that were aborted by this call, level by level.
+    /// Aborts a node that has not ended, and all its direct and indirect dependents. Returns all
+    /// nodes that this call aborted, level by level.
     ///
     /// ```
     /// use windlass_core::DependencyGraph;
@@ -176,10 +176,10 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         self.number(key).ok_or_else(|| NodeError::Unknown { key: key.clone() })
     }
 
-    /// Takes out what has happened since the last time, in order.
+    /// Removes and returns the events since the last call, in order.
     ///
-    /// They are kept until drained, but never more than three for a node: of one that became ready
-    /// several times, only the last is told.
+    /// Events are kept until drained, at most three per node: of a node that became ready several
+    /// times, only the last `Ready` is kept.
     pub fn drain_events(&mut self) -> impl Iterator<Item = NodeEvent<K>> {
         let events = std::mem::take(&mut self.events);
         events.into_values().map(|(node, state)| {
@@ -193,82 +193,84 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         })
     }
 
-    /// Whether there is a node with this key.
+    /// Returns whether the graph has a node with this key.
     #[must_use]
     pub fn has(&self, key: impl Borrow<K>) -> bool {
         self.numbers.contains_key(key.borrow())
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are no nodes.
+    /// Returns whether the graph has no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The state of a node; none if it is not there.
+    /// Returns the state of a node, or `None` if it is not in the graph.
     #[must_use]
     pub fn state(&self, key: impl Borrow<K>) -> Option<NodeState> {
         self.number(key.borrow()).map(|node| self.nodes[node].state)
     }
 
-    /// What a node depends on, in the order in which it was connected; none if it is not there.
+    /// Returns the dependencies of a node in the order in which they were connected, or `None` if
+    /// it is not in the graph.
     pub fn dependencies(&self, key: impl Borrow<K>) -> Option<impl Iterator<Item = &K>> {
         let node = self.number(key.borrow())?;
         Some(self.dag.sources(node).map(|edge| &self.nodes[edge.node].key))
     }
 
-    /// What depends on a node, in the order in which it was connected; none if it is not there.
+    /// Returns the dependents of a node in the order in which they were connected, or `None` if it
+    /// is not in the graph.
     pub fn dependents(&self, key: impl Borrow<K>) -> Option<impl Iterator<Item = &K>> {
         let node = self.number(key.borrow())?;
         Some(self.dag.targets(node).map(|edge| &self.nodes[edge.node].key))
     }
 
-    /// Those that wait for dependencies, in the order in which they began to.
+    /// Returns the nodes that wait for dependencies, in the order in which they became pending.
     pub fn pending(&self) -> impl ExactSizeIterator<Item = &K> {
         self.members(NodeState::Pending)
     }
 
-    /// Those that can start, in the order in which they became ready.
+    /// Returns the nodes that can start, in the order in which they became ready.
     pub fn ready(&self) -> impl ExactSizeIterator<Item = &K> {
         self.members(NodeState::Ready)
     }
 
-    /// Those that have started, in the order in which they did.
+    /// Returns the running nodes, in the order in which they started.
     pub fn running(&self) -> impl ExactSizeIterator<Item = &K> {
         self.members(NodeState::Running)
     }
 
-    /// Those that ended well, in the order in which they did.
+    /// Returns the completed nodes, in the order in which they completed.
     pub fn completed(&self) -> impl ExactSizeIterator<Item = &K> {
         self.members(NodeState::Completed)
     }
 
-    /// Those that were aborted, in the order in which they were.
+    /// Returns the aborted nodes, in the order in which they were aborted.
     pub fn aborted(&self) -> impl ExactSizeIterator<Item = &K> {
         self.members(NodeState::Aborted)
     }
 
-    /// Whether all have ended: completed or aborted.
+    /// Returns whether all nodes are completed or aborted.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.completed().len() + self.aborted().len() == self.len()
     }
 
-    /// All keys, dependencies before their dependents: as they were added, except behind their
-    /// dependencies.
+    /// Returns all keys, dependencies before dependents, otherwise in the order in which they were
+    /// added.
     #[must_use]
     pub fn topological_sort(&self) -> Vec<&K> {
         self.dag.topological_order().into_iter().map(|node| &self.nodes[node].key).collect()
     }
 
-    /// Whether some depend on each other in a circle, found out by a pass over the whole graph. They
-    /// never do, since every change that would close a cycle is refused; for assertions.
+    /// Returns whether the graph has a cycle, by a pass over the whole graph. It never has, because
+    /// every change that would close one is refused; this is for assertions.
     #[must_use]
     pub fn has_cycle(&self) -> bool {
         self.dag.topological_order().len() < self.len()
@@ -314,7 +316,8 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         aborted
     }
 
-    /// The only place where a node changes its state. What depends on states is kept in step here.
+    /// Changes the state of a node. Only this function does, and it updates everything derived from
+    /// states.
     fn step(&mut self, node: usize, step: Step) {
         let entry = &mut self.nodes[node];
         let from = entry.state;
@@ -324,7 +327,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         self.enter(node);
     }
 
-    /// The node takes its place among those of its state, and the event is kept.
+    /// Lists the node under its new state and adds the event.
     fn enter(&mut self, node: usize) {
         let turn = self.next_turn;
         self.next_turn += 1;

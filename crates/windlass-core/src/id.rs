@@ -1,17 +1,17 @@
-//! Small typed numbers that stand for things kept in columns.
+//! Typed ids of things stored in columns.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A work of one engine, or one scheduler. Numbers start at 1 and are never used again there.
+/// The id of a work within one engine or scheduler. Ids start at 1 and are never reused.
 ///
-/// It does not say whose it is: given to another one, it stands for whatever work has this number
-/// there, or for none.
+/// An id does not contain its engine: another engine takes it for its own work with this number, if
+/// it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkId(NonZeroU64);
 
 impl WorkId {
-    /// The id with this number; none for 0.
+    /// Returns the id with this number, or `None` for 0.
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
@@ -20,19 +20,19 @@ impl WorkId {
         }
     }
 
-    /// The number, from 1.
+    /// Returns the number, from 1.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// The place of this work in a column that starts at 0.
+    /// Returns the index of this work in a column that starts at 0.
     #[must_use]
     pub const fn index(self) -> usize {
         (self.0.get() - 1) as usize
     }
 
-    /// The work at this place of a column that starts at 0.
+    /// Returns the id of the work at this index of a column that starts at 0.
     #[must_use]
     pub const fn from_index(index: usize) -> Self {
         Self(NonZeroU64::MIN.saturating_add(index as u64))
@@ -52,13 +52,13 @@ macro_rules! column_id {
         pub struct $name(pub(crate) u32);
 
         impl $name {
-            /// The one with this number.
+            /// Returns the id with this number.
             #[must_use]
             pub const fn new(number: u32) -> Self {
                 Self(number)
             }
 
-            /// Its number, for storing it.
+            /// Returns the number, for storing it.
             #[must_use]
             pub const fn number(self) -> u32 {
                 self.0
@@ -76,18 +76,18 @@ macro_rules! column_id {
 }
 
 column_id! {
-    /// One level of a [`CapacityTree`](crate::CapacityTree).
+    /// The id of a level of a [`CapacityTree`](crate::CapacityTree).
     LevelId
 }
 column_id! {
-    /// Who takes from a [`CapacityTree`](crate::CapacityTree): an engine, or one that waits.
+    /// The id of a client of a [`CapacityTree`](crate::CapacityTree): an engine or a waiting task.
     ClientId
 }
 column_id! {
-    /// A resource's name within one [`CapacityTree`](crate::CapacityTree).
+    /// The id of a resource within one [`CapacityTree`](crate::CapacityTree).
     ResourceId
 }
 column_id! {
-    /// What a work needs, known to one [`Engine`](crate::Engine); works of equal cost share it.
+    /// The id of a cost within one [`Engine`](crate::Engine); works of equal cost share it.
     CostId
 }

@@ -1,4 +1,4 @@
-//! What an engine is told, what it answers, and why it refuses.
+//! The inputs of an engine, its results, and its errors.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use crate::dag::EdgeKind;
 use crate::retry::RetryPolicy;
 use crate::{CostId, Timestamp, WorkId};
 
-/// What to submit.
+/// A work to submit.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a> {
-    /// The works that have to end first, and how.
+    /// The dependencies: the works that have to end first, and how.
     pub after: &'a [Dependency],
-    /// What it takes while it runs, from [`Engine::cost`](crate::Engine::cost).
+    /// What the work takes while it runs, from [`Engine::cost`](crate::Engine::cost).
     pub cost: CostId,
-    /// Larger is more urgent.
+    /// The priority; larger is more urgent.
     pub priority: i64,
-    /// How often it may be tried again.
+    /// How many retries the work has.
     pub retries: u32,
-    /// What few works have.
+    /// Settings that few works have.
     pub extras: Option<&'a Extras>,
 }
 
-/// What few submissions say.
+/// Settings that few works have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// The work under way that it is a child of.
+    /// The work with a running attempt whose child this work is.
     pub parent: Option<WorkId>,
-    /// Whether it also waits for a gate, see [`Input::Open`].
+    /// Whether the work also waits for a gate, see [`Input::Open`].
     pub gated: bool,
-    /// How long one attempt may take.
+    /// The time limit of one attempt.
     pub timeout: Option<Duration>,
-    /// When it has to have ended.
+    /// The time by which the work must have ended.
     pub deadline: Option<Timestamp>,
-    /// How long it waits before it is tried again; the configured delay unless said.
+    /// The delays before retries, if they differ from the configured ones.
     pub retry: Option<RetryPolicy>,
 }
 
 impl Submission<'_> {
-    /// A work that follows nothing and is tried once.
+    /// Returns a submission without dependencies and without retries.
     #[must_use]
     pub fn of(cost: CostId) -> Self {
         Self { after: &[], cost, priority: 0, retries: 0, extras: None }
@@ -51,18 +51,18 @@ impl Submission<'_> {
 pub struct Dependency {
     /// The work.
     pub work: WorkId,
-    /// The end that counts.
+    /// The end of that work that counts.
     pub kind: EdgeKind,
 }
 
 impl Dependency {
-    /// The work has to end, however it ends.
+    /// Requires that `work` ends, in any way.
     #[must_use]
     pub const fn done(work: WorkId) -> Self {
         Self { work, kind: EdgeKind::Done }
     }
 
-    /// The work has to fail; if it succeeds, the one that waits is not needed.
+    /// Requires that `work` fails. If it succeeds, the dependent is skipped.
     #[must_use]
     pub const fn failed(work: WorkId) -> Self {
         Self { work, kind: EdgeKind::Failed }
@@ -70,7 +70,7 @@ impl Dependency {
 }
 
 impl From<WorkId> for Dependency {
-    /// The work has to succeed.
+    /// Requires that `work` succeeds.
     fn from(work: WorkId) -> Self {
         Self { work, kind: EdgeKind::Success }
     }
@@ -82,82 +82,82 @@ impl From<WorkId> for Dependency {
 pub struct Grant {
     /// The work.
     pub work: WorkId,
-    /// The attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// An attempt that may be under way now, from [`Engine::begin_next`](crate::Engine::begin_next).
+/// An attempt that the driver runs now, from [`Engine::begin_next`](crate::Engine::begin_next).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Begun {
-    /// It has begun.
+    /// The attempt started.
     Started(Grant),
-    /// It was suspended, and goes on.
+    /// The attempt was suspended and resumes.
     Resumed(Grant),
 }
 
-/// A piece of news for an engine.
+/// An input of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Input {
     /// The granted attempt begins.
     Begin(Grant),
-    /// The granted attempt does not begin after all; the work keeps its place in the queue.
+    /// The granted attempt does not begin; the work keeps its place in the queue.
     HandBack(Grant),
-    /// The granted attempt cannot begin: something outside the engine refused it.
+    /// The granted attempt cannot begin, because something outside the engine refused it.
     Refuse(Grant),
-    /// What refused this work outside may be had now.
-    Ring(WorkId),
+    /// What refused this work outside the engine may be available now.
+    Notify(WorkId),
     /// The gate of this work opened.
     Open(WorkId),
-    /// The gate of this work will never open: it fails.
+    /// The gate of this work will never open: the work fails.
     Reject(WorkId),
-    /// The gate of this work, which waits for nothing else, says that it is not needed.
+    /// The gate of this work, which waits for nothing else, reports that the work is not needed.
     Skip(WorkId),
-    /// The attempt waits for something outside, and gives back what it has until then; if it was in
-    /// line to go on, its place there.
+    /// The attempt waits for an event outside the engine. It releases what it holds or, if it was
+    /// queued to resume, leaves that queue.
     Suspend(Grant),
-    /// What the attempt waited for is there, and it wants to go on.
+    /// The event for which the attempt waited has happened: the attempt is queued to resume.
     ResumeRequested(Grant),
-    /// The body has returned; the attempt ends when its children have.
+    /// The body of the attempt returned; the attempt ends when its children have ended.
     Join(Grant),
-    /// The children of this work should stop.
+    /// The caller asks the children of this work to stop.
     StopChildren(WorkId),
-    /// A person wants an ended work tried again, and everything that follows it with it.
+    /// A user retries an ended work, and with it every work that depends on it.
     Reopen(WorkId),
     /// An attempt ended.
     Finished {
-        /// Which attempt.
+        /// The attempt.
         grant: Grant,
-        /// How.
+        /// How the attempt ended.
         outcome: Outcome,
     },
-    /// Someone wants this work cancelled.
+    /// The caller cancels this work.
     Cancel(WorkId),
-    /// Someone wants every work cancelled.
+    /// The caller cancels every work.
     CancelAll,
-    /// An ended work is of no interest any more.
+    /// The caller no longer needs this ended work.
     Forget(WorkId),
-    /// The capacity may have room for what it refused.
-    LookAgain,
-    /// Nothing but time has passed.
+    /// The capacity may have room for what it refused: the engine retries the search.
+    RetrySearch,
+    /// Only time has passed.
     Tick,
 }
 
-/// How an attempt ended, as its runner reports it.
+/// The end of an attempt, as its runner reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Well.
+    /// The attempt succeeded.
     Success,
-    /// Badly, and for good.
+    /// The attempt failed, and there is no retry.
     Failed,
-    /// Badly, and it asks for another attempt; after the configured delay if `delay` is zero.
+    /// The attempt failed and asks for a retry, after the configured delay if `delay` is zero.
     Retry {
-        /// How long to wait first.
+        /// The delay before the next attempt.
         delay: Duration,
     },
-    /// It stopped without an end of its own.
+    /// The attempt stopped without a result of its own.
     Cancelled,
     /// The runner was lost before the attempt ended.
     Interrupted,
@@ -168,7 +168,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum SubmitError {
     /// It waits for a work that this engine never gave out, or has forgotten.
-    #[error("work {work} does not exist here, so nothing can wait for it")]
+    #[error("unknown dependency: work {work}")]
     UnknownDependency {
         /// The unknown work.
         work: WorkId,
@@ -192,26 +192,26 @@ pub enum SubmitError {
     },
 }
 
-/// Why a dependency was not added; nothing has changed.
+/// A dependency that was not added; the engine is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DependencyError {
-    /// This engine never gave out that id, or has forgotten it.
-    #[error("work {work} does not exist here")]
+    /// The engine never issued this id, or has forgotten the work.
+    #[error("unknown work {work}")]
     UnknownWork {
         /// The unknown work.
         work: WorkId,
     },
-    /// The work that should wait has begun an attempt, or has ended.
-    #[error("work {work} has begun or ended, so it cannot wait for anything new")]
+    /// The dependent has begun an attempt or has ended.
+    #[error("work {work} has begun or ended, so it cannot get another dependency")]
     Begun {
-        /// The work.
+        /// The dependent.
         work: WorkId,
     },
     /// The works would wait for each other.
-    #[error("these works would wait for each other: {}", as_path(path))]
+    #[error("dependency cycle: {}", as_path(path))]
     Cycle {
-        /// The cycle, with its first work again at its end.
+        /// The cycle, which ends with its first work.
         path: Vec<WorkId>,
     },
 }
@@ -220,22 +220,22 @@ fn as_path(works: &[WorkId]) -> String {
     works.iter().map(WorkId::to_string).collect::<Vec<_>>().join(" -> ")
 }
 
-/// Why a piece of news was refused; nothing has changed.
+/// An input that was refused; the engine is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Rejected {
-    /// This engine never gave out that id, or has forgotten it.
-    #[error("work {work} does not exist here")]
+    /// The engine never issued this id, or has forgotten the work.
+    #[error("unknown work {work}")]
     UnknownWork {
         /// The unknown work.
         work: WorkId,
     },
-    /// The news concerns an attempt that is not under way, or a grant that no longer stands.
+    /// The attempt is not under way, or the grant is no longer valid.
     #[error("attempt {attempt} of work {work} is not under way")]
     Stale {
         /// The work.
         work: WorkId,
-        /// The attempt that the news is about.
+        /// The attempt of the input.
         attempt: u32,
     },
     /// The work has ended already.
@@ -262,27 +262,27 @@ pub enum Rejected {
         /// The work.
         work: WorkId,
     },
-    /// Only what failed or was cancelled is tried again.
-    #[error("work {work} has not failed and was not cancelled, so it is not tried again")]
+    /// The work neither failed nor was cancelled, so a user cannot retry it.
+    #[error("cannot retry work {work}: it neither failed nor was cancelled")]
     NotReopenable {
         /// The work.
         work: WorkId,
     },
-    /// A work that would begin anew is under way, or belongs to a family.
-    #[error("work {work} cannot begin anew: it is under way, or has a parent")]
+    /// A work that would start again is under way or has a parent.
+    #[error("cannot retry work {work}: it is under way or has a parent")]
     Entangled {
         /// That work.
         work: WorkId,
     },
-    /// Works that would be tried again together follow each other: one of them was added when
-    /// another, which it follows, had ended.
-    #[error("these works would wait for each other: {}", as_path(path))]
+    /// Works that would be retried together depend on each other: one of them was added after its
+    /// dependency had ended.
+    #[error("dependency cycle: {}", as_path(path))]
     Cycle {
-        /// The cycle, with its first work again at its end.
+        /// The cycle, which ends with its first work.
         path: Vec<WorkId>,
     },
     /// Nothing outside the engine has refused this work.
-    #[error("work {work} waits for nothing outside")]
+    #[error("work {work} was not refused outside the engine")]
     NotWaitingOutside {
         /// The work.
         work: WorkId,

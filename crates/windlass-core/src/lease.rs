@@ -1,25 +1,27 @@
-//! A hold on a name that expires: who has it, under which token, and when it counts as abandoned.
+//! A hold on a name that expires: its holder, its token, and when it counts as stale.
 //!
-//! A lease lives on heartbeats. Once stale it stays stale: no heartbeat revives it, so whoever sees
-//! it may act on that without hurry. Knows nothing of processes: whoever can see that a holder is
-//! gone says so, and whoever must clear up after one first says when that is done.
+//! Heartbeats extend a lease. A stale lease stays stale: no heartbeat revives it, so a caller that
+//! sees a stale lease can act on that without a race.
+//!
+//! Knows nothing of processes: the caller records that a holder is gone, and that no process of it
+//! is left.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::Timestamp;
 
-/// Who holds or asks for a name; unique for one life of one holder.
+/// A holder of names, or a waiter for them. The id is unique for the lifetime of one holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(String);
 
 impl HolderId {
-    /// The holder that goes by this text.
+    /// Creates an id from its text.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -32,16 +34,16 @@ impl fmt::Display for HolderId {
     }
 }
 
-/// A number that grows with every hand-over of a name.
+/// A fencing token: a number that grows with every hand-over of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
 impl Token {
-    /// The first token after this one that is also above `floor`.
+    /// Returns the first token above both this one and `floor`.
     ///
     /// # Panics
     ///
-    /// When a name has changed hands 2^64 times.
+    /// Panics when a name has changed hands 2^64 times.
     #[must_use]
     pub fn next_above(self, floor: Token) -> Self {
         Token(self.0.max(floor.0).checked_add(1).expect("no name changes hands 2^64 times"))
@@ -54,41 +56,41 @@ impl fmt::Display for Token {
     }
 }
 
-/// For how long a hold lasts.
+/// How long a hold lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerms {
-    /// After how long without a heartbeat it counts as abandoned.
+    /// The time without a heartbeat after which the lease is stale.
     pub heartbeat_timeout: Duration,
-    /// For how long it may be held at most, whatever its heartbeats say.
+    /// The maximum time of the hold, whatever its heartbeats are.
     pub max_hold: Option<Duration>,
 }
 
 impl Default for LeaseTerms {
-    /// A minute without a heartbeat, and no limit to the whole.
+    /// A minute without a heartbeat, and no maximum.
     fn default() -> Self {
         Self { heartbeat_timeout: Duration::from_secs(60), max_hold: None }
     }
 }
 
-/// Whether a stale lease may be given away as it is.
+/// Whether a stale lease can be reclaimed at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Remains {
-    /// Nothing of its holder is left that could still act in its name.
+    /// No process of the holder is left that could still act in its name.
     #[default]
     None,
-    /// Something may be left; it has to be ended before anyone else gets the name.
+    /// A process may be left, and has to be ended before another holder gets the name.
     Possible,
 }
 
 /// What is known about a holder besides its heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// Nothing else.
+    /// Nothing: the holder is presumed alive.
     #[default]
     Presumed,
-    /// Somebody has noticed that its heartbeats have stopped.
+    /// The lease was seen to be stale.
     Stale,
-    /// Somebody has seen that it is gone.
+    /// The holder was seen to be gone.
     Gone,
 }
 
@@ -106,26 +108,26 @@ pub enum Presence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
-    /// Who.
+    /// The holder.
     pub holder: HolderId,
-    /// Under which token.
+    /// The token of the hold.
     pub token: Token,
-    /// How many slots of a semaphore; 1 for a lock.
+    /// The number of slots of a semaphore; 1 for a lock.
     pub weight: u32,
-    /// Since when.
+    /// When the hold began.
     pub since: Timestamp,
-    /// The last sign of life.
+    /// The time of the last heartbeat.
     pub last_heartbeat: Timestamp,
-    /// For how long.
+    /// How long the hold lasts.
     pub terms: LeaseTerms,
-    /// What is known about its holder.
+    /// What is known about the holder.
     pub presence: Presence,
-    /// What may be left of its holder.
+    /// What may be left of the holder.
     pub remains: Remains,
 }
 
 impl Lease {
-    /// A hold that begins at `now`.
+    /// Creates a lease that begins at `now`.
     #[must_use]
     pub fn new(holder: HolderId, token: Token, terms: LeaseTerms, now: Timestamp) -> Self {
         Self {
@@ -140,32 +142,32 @@ impl Lease {
         }
     }
 
-    /// How long ago its last sign of life was.
+    /// Returns the time since the last heartbeat.
     #[must_use]
     pub fn age(&self, now: Timestamp) -> Duration {
         now.since(self.last_heartbeat)
     }
 
-    /// Whether it has been held for longer than it may be.
+    /// Returns whether the hold has exceeded its maximum time.
     #[must_use]
     pub fn is_overheld(&self, now: Timestamp) -> bool {
         self.terms.max_hold.is_some_and(|most| now.since(self.since) > most)
     }
 
-    /// Whether it counts as abandoned.
+    /// Returns whether the lease is stale.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         self.presence != Presence::Presumed || self.is_silent(now) || self.is_overheld(now)
     }
 
-    /// Returns whether missing heartbeats are all that makes it stale.
+    /// Returns whether the lease is stale only because heartbeats are missing.
     #[must_use]
     pub fn is_only_silent(&self, now: Timestamp) -> bool {
         self.presence == Presence::Presumed && self.is_silent(now) && !self.is_overheld(now)
     }
 
-    /// Returns how long it lasts still without a further heartbeat, whatever is known of its holder;
-    /// zero once it is over.
+    /// Returns how long the lease lasts without another heartbeat, whatever is known of its holder;
+    /// zero once it has expired.
     #[must_use]
     pub fn time_left(&self, now: Timestamp) -> Duration {
         let silence = self.terms.heartbeat_timeout.saturating_sub(self.age(now));
@@ -177,13 +179,14 @@ impl Lease {
         self.age(now) > self.terms.heartbeat_timeout
     }
 
-    /// Whether it can be given to someone else.
+    /// Returns whether another holder can get what it holds.
     #[must_use]
     pub fn is_reclaimable(&self, now: Timestamp) -> bool {
         self.is_stale(now) && self.remains == Remains::None
     }
 
-    /// Learns more about its holder; what is known is never forgotten. Whether it was presumed alive.
+    /// Records more about the holder; a weaker record never replaces a stronger one. Returns
+    /// whether the holder was presumed alive before.
     pub(crate) fn note(&mut self, presence: Presence) -> bool {
         let first = self.presence == Presence::Presumed && presence != Presence::Presumed;
         if self.presence != Presence::Gone {
@@ -192,7 +195,7 @@ impl Lease {
         first
     }
 
-    /// A sign of life; one that is older than the last changes nothing.
+    /// Records a heartbeat; one older than the last has no effect.
     pub(crate) fn refresh(&mut self, now: Timestamp) {
         self.last_heartbeat = self.last_heartbeat.max(now);
     }

@@ -1,19 +1,20 @@
-//! The engine of Windlass: decides which work may start when, and says why another may not.
+//! The engine of Windlass: decides which work may start when, and explains why the others wait.
 //!
 //! Everything here is a pure, deterministic state machine. There is no clock, no thread, no IO and
-//! no async; time is an argument, and whoever drives the [`Engine`] pulls [`Grant`]s from it and
-//! reports how they ended. The same value drives the in-process scheduler, durable runs and the
+//! no async. Time is an argument; the driver of an [`Engine`] pulls [`Grant`]s from it and reports
+//! how the attempts ended. The same engine drives the in-process scheduler, durable runs and the
 //! simulator.
 //!
 //! * [`Engine`]: works, their dependencies, their order, their retries.
 //! * [`CapacityTree`]: limits that several engines share, all or nothing.
 //! * [`DependencyGraph`]: keys that depend on each other, and which of them can start.
-//! * [`Dag`]: who follows whom, without cycles.
-//! * [`HierarchicalBalancer`]: moves such limits to where they are used.
-//! * [`Lock`], [`Semaphore`]: names that one holder or several at a time may have, under a [`Lease`]
-//!   and with a token that only grows; [`CoordinationState`]: many of them, and who waits for which.
+//! * [`Dag`]: a directed acyclic graph.
+//! * [`HierarchicalBalancer`]: moves limits to the levels that use them.
+//! * [`Lock`], [`Semaphore`]: names with one or several holders, each under a [`Lease`] and with a
+//!   fencing token that only grows; [`CoordinationState`]: many names and the queue of their
+//!   waiters.
 //!
-//! One slot, two works; what waits says why, and time passes when somebody says so:
+//! With one slot for two works, the second waits, and the engine explains why:
 //!
 //! ```
 //! use windlass_core::*;
@@ -46,10 +47,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A lock is such a machine, too: who holds it is a question of time and of heartbeats.
-//!
-//! The crate to add to a program is `windlass`, which drives this one with Tokio. What is decided is
-//! written down in `docs/rules.md` of the repository.
+//! The crate to add to a program is `windlass`, which drives this one with Tokio. The rules of all
+//! decisions are in `docs/rules.md` of the repository.
 
 mod ageing;
 mod amount;
@@ -66,7 +65,6 @@ pub mod graph;
 mod id;
 mod input;
 mod lease;
-mod line;
 mod lock;
 mod metrics;
 mod nearest;
@@ -79,6 +77,7 @@ mod retry;
 mod semaphore;
 mod time;
 mod unprintable;
+mod wait_queue;
 
 pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
@@ -104,7 +103,6 @@ pub use input::{
     SubmitError,
 };
 pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
-pub use line::{Name, Need, RING_PATIENCE, Ticket};
 pub use lock::{Lock, LockAcquire};
 pub use metrics::Metrics;
 pub use nearest::{nearest, some_of};
@@ -116,3 +114,4 @@ pub use retry::{RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy};
 pub use semaphore::{Semaphore, SemaphoreAcquire, WeightError};
 pub use time::Timestamp;
 pub use unprintable::{Unprintable, is_unprintable};
+pub use wait_queue::{CLAIM_GRACE, Name, Need, Waiter};

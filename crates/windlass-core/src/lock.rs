@@ -1,7 +1,7 @@
-//! A name that one holder at a time may have.
+//! A lock: a name with one holder at a time.
 //!
-//! Every hand-over raises the lock's token, so that whoever is told to do something in a holder's
-//! name can refuse one that has been overtaken. What is stale is reclaimed by the next who asks.
+//! Every hand-over raises the lock's fencing token, so that a resource can refuse a request from an
+//! earlier holder. The next claim reclaims a stale lease.
 
 use std::time::Duration;
 
@@ -28,34 +28,34 @@ pub struct Lock {
     slots: Semaphore,
 }
 
-/// The answer to [`Lock::acquire`].
+/// The result of [`Lock::acquire`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum LockAcquire {
-    /// It was free.
+    /// The lock was free.
     Acquired {
-        /// Larger than any before.
+        /// The token of the hold, larger than all before.
         token: Token,
     },
-    /// The same holder had it already.
+    /// The same holder has the lock already.
     Extended {
-        /// The one it had.
+        /// The token of the present hold.
         token: Token,
     },
-    /// It was taken from a holder whose lease was stale.
+    /// The lock was reclaimed from a holder whose lease was stale.
     Reclaimed {
-        /// Larger than any before.
+        /// The token of the hold, larger than all before.
         token: Token,
-        /// From whom.
+        /// The holder whose lease was stale.
         from: HolderId,
     },
-    /// Someone else has it.
+    /// Another holder has the lock.
     Busy {
-        /// Who.
+        /// That holder.
         holder: HolderId,
-        /// Since when.
+        /// When its hold began.
         since: Timestamp,
-        /// How long ago the holder's last sign of life was.
+        /// The time since its last heartbeat.
         age: Duration,
     },
 }
@@ -67,30 +67,30 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// A lock as it was stored: the largest token so far, and the lease. Refreshes nothing.
+    /// Restores a lock from its largest token and its lease. Does not refresh the lease.
     #[must_use]
     pub fn restore(token: Token, lease: Option<Lease>) -> Self {
         Self { slots: Semaphore::restore(1, token, lease) }
     }
 
-    /// The largest token given out so far.
+    /// Returns the largest token issued so far.
     #[must_use]
     pub fn token(&self) -> Token {
         self.slots.token()
     }
 
-    /// The lease under which it is held, also if that is stale.
+    /// Returns the lease of the holder, which may be stale.
     #[must_use]
     pub fn lease(&self) -> Option<&Lease> {
         self.slots.leases().next()
     }
 
-    /// Takes the name if it is free, stale, or had by the same holder already.
+    /// Acquires the lock if it is free or stale, or extends the lease if `holder` has it already.
     pub fn acquire(&mut self, holder: &HolderId, terms: LeaseTerms, now: Timestamp) -> LockAcquire {
         self.acquire_above(Token(0), holder, terms, now)
     }
 
-    /// As [`Lock::acquire`], with a token above `floor` as well.
+    /// As [`Lock::acquire`], with a token that is also above `floor`.
     pub fn acquire_above(
         &mut self,
         floor: Token,
@@ -116,7 +116,7 @@ impl Lock {
         }
     }
 
-    /// Gives the name back; only with the token of the present hold. Answers `Released`, `NotOwner`, or
+    /// Releases the lock if `token` is that of the present hold. Returns `Released`, `NotOwner`, or
     /// `AlreadyFree`.
     pub fn release(&mut self, holder: &HolderId, token: Token) -> Answer {
         match self.slots.release(holder, token) {
@@ -126,8 +126,8 @@ impl Lock {
         }
     }
 
-    /// Takes in a sign of life of the holder. Answers `Refreshed`, `NotOwner`, or `Expired` if the lease was
-    /// stale already, or has been held for longer than it may be.
+    /// Records a heartbeat of the holder. Returns `Refreshed`, `NotOwner`, or `Expired` if the
+    /// lease is stale or the hold has exceeded its maximum time.
     pub fn heartbeat(&mut self, holder: &HolderId, token: Token, now: Timestamp) -> Answer {
         let held = self.slots.lease(holder).is_some_and(|lease| lease.token == token);
         match self.slots.heartbeat(holder, token, now) {
@@ -137,8 +137,7 @@ impl Lock {
         }
     }
 
-    /// Returns whether what is done under `token` is still covered by it: `Valid`, `NotOwner`, or
-    /// `AlreadyFree`.
+    /// Returns whether `token` is that of the present hold: `Valid`, `NotOwner`, or `AlreadyFree`.
     #[must_use]
     pub fn check(&self, token: Token, now: Timestamp) -> Answer {
         match self.slots.check(token, now) {
@@ -147,7 +146,7 @@ impl Lock {
         }
     }
 
-    /// Frees the lock if its lease is stale, and returns that.
+    /// Frees the lock if its lease is stale, and returns the lease.
     pub fn reclaim_stale(&mut self, now: Timestamp) -> Option<Lease> {
         self.slots.reclaim_stale(now).pop()
     }

@@ -1,27 +1,27 @@
-//! Counters that an engine keeps as it goes, so that reading them costs nothing.
+//! Counters that an engine updates with every change, so that reading them is cheap.
 
 use crate::phase::WorkState;
 
-/// Counters over an engine's works.
+/// Counters of an engine's works and decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
     states: [usize; WorkState::ALL.len()],
-    /// Attempts begun.
+    /// The attempts begun.
     pub attempts: u64,
-    /// How many more attempts all works that have not ended may ask for.
+    /// The retries that all works that have not ended have left.
     pub retries_left: u64,
-    /// How often a work that was looked at did not fit.
+    /// How often a candidate did not fit.
     pub refusals: u64,
-    /// How often a work started while one before it in the queue did not fit.
+    /// How often a work started before an earlier one of the queue that did not fit.
     pub passed_over: u64,
-    /// How often something was reserved for the first in the queue.
-    pub set_aside: u64,
-    /// Ended works that were forgotten.
+    /// How often the engine reserved capacity for the first work of the queue.
+    pub reservations: u64,
+    /// The ended works that were forgotten.
     pub forgotten: u64,
 }
 
-/// What is counted of the works' phases.
+/// The counters of the works' phases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateCounts {
     states: [usize; WorkState::ALL.len()],
@@ -30,7 +30,7 @@ pub(crate) struct StateCounts {
     pub(crate) forgotten: u64,
 }
 
-/// What is counted of the search for the next work.
+/// The counters of the search for the next work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdmissionCounts {
     pub(crate) refusals: u64,
@@ -42,11 +42,11 @@ impl Metrics {
     #[inline]
     pub(crate) fn new(state: &StateCounts, admission: &AdmissionCounts) -> Self {
         let &StateCounts { states, attempts, retries_left, forgotten } = state;
-        let &AdmissionCounts { refusals, passed_over, set_aside } = admission;
-        Self { states, attempts, retries_left, refusals, passed_over, set_aside, forgotten }
+        let &AdmissionCounts { refusals, passed_over, set_aside: reservations } = admission;
+        Self { states, attempts, retries_left, refusals, passed_over, reservations, forgotten }
     }
 
-    /// How many works are in this state.
+    /// Returns the number of works in this state.
     #[must_use]
     pub fn count(&self, state: WorkState) -> usize {
         self.states[state as usize]
@@ -59,7 +59,7 @@ impl StateCounts {
         self.states[state as usize]
     }
 
-    /// Counts a work that is in `state` from now on, with the retries that it has left.
+    /// Counts a work that enters `state` with so many retries left.
     #[inline]
     pub(crate) fn enter(&mut self, state: WorkState, retries_left: u32) {
         self.states[state as usize] += 1;
@@ -68,7 +68,7 @@ impl StateCounts {
         }
     }
 
-    /// Counts it there no longer.
+    /// Counts a work that leaves `state`.
     #[inline]
     pub(crate) fn leave(&mut self, state: WorkState, retries_left: u32) {
         self.states[state as usize] -= 1;

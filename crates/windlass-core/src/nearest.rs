@@ -1,9 +1,10 @@
-//! The known word that a mistyped one is most like.
+//! Suggestions for mistyped words.
 
-/// What is longer than this many letters was not mistyped, and takes too long to compare.
+/// Words longer than this are not compared: they take long, and are seldom mistyped names.
 const LONGEST: usize = 256;
 
-/// The one of `known` that `word` was probably meant to be: at most a third of its letters differ.
+/// Returns the word of `known` that `word` was probably meant to be: at most a third of its letters
+/// differ.
 ///
 /// ```
 /// assert_eq!(windlass_core::nearest("reprot", ["fetch", "report"]), Some("report"));
@@ -20,7 +21,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     candidates.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
 }
 
-/// The first few of these names, and how many there are besides: "a, b and 3 more".
+/// Returns the first few of these names and the number of the others: "a, b and 3 more".
 ///
 /// ```
 /// let names = ["fetch", "build", "test"];
@@ -36,7 +37,7 @@ pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> Str
     }
 }
 
-/// How many letters to insert, remove, replace or swap with their neighbour.
+/// Returns the number of letters to insert, remove, replace or swap with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];

@@ -1,23 +1,25 @@
-//! The life of a work: its phases, and the one table of steps between them.
+//! The life of a work: its phases, and the table of steps between them.
+//!
+//! Only `Phase::after` computes a phase. Knows nothing of time, queues or capacity.
 
 use std::fmt;
 
 use crate::Timestamp;
 
-/// Where a work stands, as its users see it.
+/// The state of a work, as its users see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkState {
-    /// Waits: for other works, for its turn, for room, or for a retry to come due.
+    /// The work waits: for dependencies, its place in the queue, capacity, or a retry.
     Pending,
     /// An attempt is under way.
     Running,
-    /// Ended well.
+    /// The work succeeded.
     Success,
-    /// Ended badly, and will not be tried again.
+    /// The work failed, and will not be retried.
     Failed,
-    /// Will never run, because a work it waits for did not succeed.
+    /// The work will never run, because a dependency did not end as required.
     Blocked,
-    /// Ended on request.
+    /// The work was cancelled.
     Cancelled,
 }
 
@@ -32,19 +34,19 @@ impl WorkState {
         WorkState::Cancelled,
     ];
 
-    /// Whether this is an end.
+    /// Returns whether the work has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, WorkState::Pending | WorkState::Running)
     }
 
-    /// Whether this is the good end.
+    /// Returns whether the work succeeded.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == WorkState::Success
     }
 
-    /// Whether this is an end, and not the good one.
+    /// Returns whether the work has ended without success.
     #[must_use]
     pub fn is_failure(self) -> bool {
         self.is_terminal() && !self.is_success()
@@ -57,49 +59,50 @@ impl fmt::Display for WorkState {
     }
 }
 
-/// Where a work stands, in full.
+/// The state of a work in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Some of the works it follows have not ended yet as they must.
+    /// Some dependencies have not ended as required yet.
     Waiting,
-    /// Those have; its gate has not opened.
+    /// All dependencies have; the gate has not opened.
     Gated,
-    /// In line for room inside the engine.
+    /// The work is queued for capacity.
     Ready,
-    /// Room is taken for it, and no attempt has begun.
+    /// The engine took capacity for the work, and no attempt has begun.
     Granted,
-    /// Everything inside fits; something outside the engine refused it and will ring.
+    /// The engine has capacity for the work, but something outside refused it and will send
+    /// [`Input::Notify`](crate::Input::Notify).
     WaitingOutside,
-    /// Waits for its next attempt to come due; holds nothing.
+    /// The work waits until its next attempt is due, and holds nothing.
     Delayed {
-        /// When it is in the queue again.
+        /// When the work is queued again.
         due: Timestamp,
     },
     /// An attempt is under way.
     Running,
-    /// An attempt is under way and waits for something outside; it holds nothing meanwhile.
+    /// The attempt waits for an event outside the engine, and holds nothing meanwhile.
     Suspended,
-    /// Its wait is over, and it is in the queue to go on.
+    /// The event has happened, and the attempt is queued to resume.
     Resuming,
-    /// Its body has returned, and its children have not all ended; it holds nothing meanwhile.
+    /// The body returned before all its children ended; the attempt holds nothing meanwhile.
     Joining,
     /// An attempt is under way and was asked to stop.
     Cancelling {
-        /// Why.
+        /// Why it was asked to stop.
         why: StopReason,
-        /// Whether it has what it needs; not if it was asked while it waited.
+        /// Whether the attempt holds its cost; it does not if it was asked to stop while it waited.
         holds: bool,
     },
-    /// Ended well.
+    /// The work succeeded.
     Success,
-    /// Ended well without running: it was only for a failure that did not happen.
+    /// The work succeeded without running: it was needed only after a failure that did not happen.
     Skipped,
-    /// Ended badly.
+    /// The work failed.
     Failed,
-    /// Will never run.
+    /// The work will never run.
     Blocked,
-    /// Ended on request.
+    /// The work was cancelled.
     Cancelled,
 }
 
@@ -107,63 +110,63 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It took longer than one attempt may; there may be another one.
+    /// The attempt exceeded its time limit; the work may be retried.
     Timeout,
-    /// The work's deadline has passed; there will be no other attempt.
+    /// The work's deadline has passed; there will be no further attempt.
     Deadline,
-    /// Someone asked for it.
+    /// A caller cancelled the work.
     Cancel,
 }
 
-/// What can happen to a work.
+/// The steps that a work can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The last work it waits for has ended as it must.
+    /// The last dependency ended as required.
     Unblock,
-    /// The same, and its gate is closed.
+    /// The last dependency ended as required, and the gate is closed.
     ReachGate,
-    /// Its gate opened.
+    /// The gate opened.
     Open,
-    /// Its gate will never open, or its deadline passed before it began.
+    /// The gate will never open, or the deadline passed before the work began.
     RejectedBeforeStart,
-    /// A work it waits for can no longer end as it must.
+    /// A dependency can no longer end as required.
     Block,
-    /// The last work it waits for has ended, and it is not needed; or its gate says so.
+    /// The last dependency ended and the work is not needed, or its gate reported that.
     Skip,
-    /// It has to wait for one more.
+    /// The work got one more dependency.
     Hold,
-    /// Room was taken for it.
+    /// The engine took capacity for the work.
     Grant,
-    /// Whoever had the grant does not begin.
+    /// The driver does not begin the granted attempt.
     HandBack,
-    /// Something outside refused it.
+    /// Something outside the engine refused the work.
     Refuse,
-    /// What refused it outside may be had now.
-    Ring,
+    /// What refused the work outside may be available now.
+    Notify,
     Start,
-    /// It waits for something outside.
+    /// The attempt waits for an event outside the engine.
     Suspend,
-    /// What it waited for is there.
+    /// The event has happened.
     ResumeRequested,
-    /// It has what it needs again.
+    /// The attempt holds its cost again.
     Resume,
-    /// Its body has returned before its children.
+    /// The body returned before its children ended.
     Join,
     RetryAt(Timestamp),
     ComeDue,
-    /// Its runner was lost; the attempt does not count.
+    /// The runner was lost; the attempt does not count.
     Interrupt,
     Succeed,
     Fail,
-    /// It should stop, or not even begin.
+    /// The attempt should stop, or the work should not begin.
     Ask(StopReason),
     /// The attempt that was asked to stop has ended.
     Stop,
-    /// A person wants it tried again, after its end.
+    /// A user retries the ended work.
     Reopen,
 }
 
-/// A step that the table does not have: a bug in the engine.
+/// A step that is not in the table: a bug in the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IllegalStep {
     pub(crate) from: Phase,
@@ -171,7 +174,7 @@ pub(crate) struct IllegalStep {
 }
 
 impl Phase {
-    /// The only place where a phase changes.
+    /// Returns the phase after a step. Only this function computes a phase.
     #[inline(always)]
     pub(crate) fn after(self, step: Step) -> Result<Phase, IllegalStep> {
         Ok(match (self, step) {
@@ -186,7 +189,7 @@ impl Phase {
             (Phase::Ready, Step::Grant) => Phase::Granted,
             (Phase::Granted, Step::HandBack) => Phase::Ready,
             (Phase::Granted, Step::Refuse) => Phase::WaitingOutside,
-            (Phase::WaitingOutside, Step::Ring) => Phase::Ready,
+            (Phase::WaitingOutside, Step::Notify) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
             (Phase::Running | Phase::Resuming, Step::Suspend) => Phase::Suspended,
             (Phase::Suspended, Step::ResumeRequested) => Phase::Resuming,
@@ -206,7 +209,7 @@ impl Phase {
         })
     }
 
-    /// The phase after an attempt's end.
+    /// Returns the phase after the end of an attempt.
     #[inline(always)]
     fn ended(self, step: Step) -> Result<Phase, IllegalStep> {
         Ok(match (self, step) {
@@ -227,7 +230,7 @@ impl Phase {
         })
     }
 
-    /// The phase of an attempt that should stop; a graver reason takes the place of another.
+    /// Returns the phase of an attempt that should stop. A graver reason replaces another.
     fn asked_to_stop(self, asked: StopReason) -> Phase {
         match self {
             Phase::Cancelling { why, holds } => Phase::Cancelling { why: why.max(asked), holds },
@@ -239,7 +242,7 @@ impl Phase {
         self.state() == WorkState::Running
     }
 
-    /// The same as its users see it.
+    /// Returns the state that users see.
     #[must_use]
     pub fn state(self) -> WorkState {
         match self {
@@ -261,7 +264,7 @@ impl Phase {
         }
     }
 
-    /// Whether a work in this phase has taken what it needs.
+    /// Returns whether a work in this phase holds its cost.
     #[must_use]
     pub fn holds(self) -> bool {
         match self {
@@ -271,22 +274,23 @@ impl Phase {
         }
     }
 
-    /// Whether a work in this phase is in the queue.
+    /// Returns whether a work in this phase is queued.
     pub(crate) fn is_queued(self) -> bool {
         matches!(self, Phase::Ready | Phase::Resuming)
     }
 
-    /// Whether an attempt in this phase uses up its time.
+    /// Returns whether an attempt in this phase uses up its time limit.
     pub(crate) fn is_timed(self) -> bool {
         self == Phase::Running
     }
 
-    /// Whether a work that becomes ready from here keeps its place in the queue.
+    /// Returns whether a work that becomes ready from this phase keeps its place in the queue.
     pub(crate) fn keeps_its_place(self) -> bool {
         matches!(self, Phase::Granted | Phase::WaitingOutside)
     }
 
-    /// The phase as a replay of the facts knows it: what is not journaled is Ready.
+    /// Returns the phase as a replay of the facts computes it: phases that are not journaled are
+    /// `Ready`.
     pub(crate) fn journaled(self) -> Phase {
         match self {
             Phase::Granted | Phase::WaitingOutside => Phase::Ready,

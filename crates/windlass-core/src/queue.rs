@@ -1,10 +1,20 @@
-//! The queue of ready works: the most urgent first, then in the order in which they became ready.
+//! The queue of ready works: by effective priority, then in the order in which they became ready.
 //!
-//! Works of equal cost form a group, because what refuses one refuses all. A refused group is blocked
-//! on the one thing that refused it, together with how much it wants of it, and is looked at again
-//! only when there may be that much. So a decision looks at nothing that cannot start.
+//! *Groups and lanes.* Works of equal cost form a [group](group::Group): what refuses one refuses
+//! all. Within a group, works of equal priority form a [lane](lane::Lane), first in, first out,
+//! because they age alike. So only the heads of lanes have to be compared.
 //!
-//! Knows neither limits nor works: the caller says how much room there is.
+//! *Tournaments.* A [`Tournament`] keeps the best head of many lanes or groups. With ageing there
+//! are two bests, one still ageing and one at the cap (see `ageing`), and they are compared at the
+//! time of the decision. `caps` holds the times at which lane heads reach the cap and change from
+//! one order to the other.
+//!
+//! *Blocked groups.* A refused group moves from the tournament `open` to the [`BlockedGroups`] of
+//! the counter that refused it, keyed by the amount that it wants. These groups are candidates
+//! again once that counter may have more, and then only those that want at most the room there is.
+//! So a search never visits a group that cannot start.
+//!
+//! Knows neither limits nor works: the caller passes the room of a counter.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -32,15 +42,15 @@ pub(crate) struct ReadyQueue {
     ageing: Ageing,
     /// By cost.
     groups: Vec<Group>,
-    /// What each group waits for, by cost; none if it was not refused.
+    /// By cost: what blocks the group; `None` if it was not refused.
     blocked_by: Vec<Option<Block>>,
     /// The groups that were not refused.
     open: Tournament,
-    /// The only group with works. It is compared with nothing, so it is listed neither in `open` nor among
-    /// the blocked ones.
+    /// The only group with works, if there is only one. It needs no comparison, so it is listed
+    /// neither in `open` nor in `blocked`.
     sole: Option<CostId>,
     blocked: Vec<BlockedGroups>,
-    /// When the first work of a lane reaches the cap of its ageing.
+    /// When the heads of lanes reach the cap of their ageing.
     caps: BTreeSet<(Timestamp, LaneId)>,
     len: usize,
 }
@@ -52,33 +62,33 @@ pub(crate) struct CounterKey {
     pub(crate) resource: ResourceId,
 }
 
-/// Where a refused group waits.
+/// The counter on which a group is blocked, and how much it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     place: u32,
     pub(crate) wanted: Amount,
 }
 
-/// The groups that one counter refused, by how much they want of it.
+/// The groups that one counter refused, keyed by how much they want.
 #[derive(Clone, Debug)]
 struct BlockedGroups {
     counter: CounterKey,
     groups: Tournament,
-    /// Whether there may be more of it than when its groups were refused.
+    /// Whether the counter may have more room than when it refused these groups.
     open: bool,
     watch: Watch,
-    /// When there will be, if that is only a matter of time.
+    /// When time alone makes room, if it does.
     wake: Option<Timestamp>,
 }
 
-/// Whether the capacity still tells us when there is more of what has refused us.
+/// Whether the capacity still notifies this engine about the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     Kept,
     Gone,
 }
 
-/// The first work in the queue of those that were asked about.
+/// The first work of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) work: WorkId,
@@ -86,7 +96,7 @@ pub(crate) struct Candidate {
     pub(crate) blocked_by: Option<Block>,
 }
 
-/// How a work is listed.
+/// The keys under which a work is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) cost: CostId,
@@ -105,7 +115,7 @@ impl ReadyQueue {
     pub(crate) fn insert(&mut self, listing: Listing, waiting: Waiting, now: Timestamp) {
         let Listing { cost, priority } = listing;
         if self.groups.len() <= cost.index() {
-            self.know(cost);
+            self.add_groups_up_to(cost);
         }
         if self.len == 0 {
             self.sole = Some(cost);
@@ -118,7 +128,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Lists the only group with works, which has to be compared with another from now on.
+    /// Lists the only group with works, because a second one arrives.
     fn list_sole(&mut self) {
         if let Some(sole) = self.sole.take() {
             self.list(sole);
@@ -126,14 +136,14 @@ impl ReadyQueue {
     }
 
     #[cold]
-    fn know(&mut self, cost: CostId) {
+    fn add_groups_up_to(&mut self, cost: CostId) {
         for number in self.groups.len()..=cost.index() {
             self.groups.push(Group::new(CostId::at(number), &self.ageing));
             self.blocked_by.push(None);
         }
     }
 
-    /// Lets a work go, whether it starts or leaves.
+    /// Removes a work that starts or leaves.
     pub(crate) fn remove(&mut self, listing: Listing, seq: Seq, now: Timestamp) {
         let Listing { cost, priority } = listing;
         self.len -= 1;
@@ -145,15 +155,16 @@ impl ReadyQueue {
         }
     }
 
-    /// What has reached the cap of its ageing by `now` stands there.
+    /// Moves lane heads that reached the cap by `now` to the capped order, and opens blocked groups
+    /// whose wake-up is due.
     #[inline]
     pub(crate) fn advance(&mut self, now: Timestamp) {
         if !self.caps.is_empty() || !self.blocked.is_empty() {
-            self.look_at(now);
+            self.advance_to(now);
         }
     }
 
-    fn look_at(&mut self, now: Timestamp) {
+    fn advance_to(&mut self, now: Timestamp) {
         while let Some(&(at, lane)) = self.caps.first()
             && at <= now
         {
@@ -169,7 +180,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The first of all in the queue, refused or not.
+    /// Returns the first work of the queue, blocked or not.
     #[inline]
     pub(crate) fn first(&self, now: Timestamp) -> Option<Candidate> {
         if self.len == 0 {
@@ -179,8 +190,8 @@ impl ReadyQueue {
         self.candidate(fixed.or_else(|| self.best().at(&self.ageing, now))?)
     }
 
-    /// The first in the queue that was not refused, or that may fit by now. `room` tells how much there
-    /// is of a counter.
+    /// Returns the first work that is not blocked, or that may fit by now. `room` returns the room
+    /// of a counter.
     pub(crate) fn first_open(
         &self,
         now: Timestamp,
@@ -197,13 +208,13 @@ impl ReadyQueue {
         self.candidate(best.at(&self.ageing, now)?)
     }
 
-    /// Whether a refused group may fit by now.
+    /// Returns whether a blocked group may fit by now.
     pub(crate) fn may_fit(&self, blocked_by: Block, room: impl Fn(CounterKey) -> i128) -> bool {
         let refused = &self.blocked[blocked_by.place as usize];
         refused.open && i128::from(blocked_by.wanted.steps()) <= room(refused.counter)
     }
 
-    /// Blocks a refused group until there may be as much of `counter` as it wants.
+    /// Blocks a refused group until `counter` may have as much as it wants.
     pub(crate) fn block(&mut self, cost: CostId, counter: CounterKey, wanted: Amount) {
         let place = self.blocked_at(counter);
         self.blocked[place as usize].open = true;
@@ -215,7 +226,7 @@ impl ReadyQueue {
         }
     }
 
-    /// There may be more of everything.
+    /// Makes all blocked groups candidates again.
     pub(crate) fn unblock_all(&mut self, watch: Watch) {
         for refused in &mut self.blocked {
             refused.open = true;
@@ -225,9 +236,9 @@ impl ReadyQueue {
         }
     }
 
-    /// Marks all blocked groups as tried. `watch` is told whether the counter is watched already, has us
-    /// told when there is more of it, and tells when time alone will bring as much as the group wants that
-    /// wants the least of it.
+    /// Marks all blocked groups as tried. For each counter, calls `watch` with whether it is
+    /// watched already and the least amount that a blocked group wants. `watch` subscribes to the
+    /// counter, and returns when time alone will make that much room.
     pub(crate) fn watch_blocked(
         &mut self,
         mut watch: impl FnMut(CounterKey, Watch, Amount) -> Option<Timestamp>,
@@ -256,13 +267,12 @@ impl ReadyQueue {
         }
     }
 
-    /// Returns what the only group with works waits for, if there is only one.
+    /// Returns what blocks the only group with works; `None` if there are several groups.
     fn sole_block(&self) -> Option<Option<Block>> {
         self.sole.map(|sole| self.blocked_by[sole.index()])
     }
 
-    /// When time alone may let a refused group fit, or another work be the first in the queue while the
-    /// first one waits.
+    /// Returns when time alone may let a blocked group fit, or may change which work is first.
     #[inline]
     pub(crate) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
         if self.blocked.is_empty() { None } else { self.next_chance(now) }
@@ -271,7 +281,7 @@ impl ReadyQueue {
     fn next_chance(&self, now: Timestamp) -> Option<Timestamp> {
         let fits = self.blocked.iter().filter_map(|refused| refused.wake).min();
         if self.ageing == Ageing::NONE {
-            // No work overtakes another by waiting.
+            // Without ageing, no work overtakes another by waiting.
             return fits.filter(|_| self.len > 0);
         }
         if !self.has_blocked() {
@@ -282,33 +292,34 @@ impl ReadyQueue {
         [fits, top, overtaken].into_iter().flatten().min()
     }
 
-    /// Whether all works in the queue are of this cost.
+    /// Returns whether all works of the queue have this cost.
     pub(crate) fn is_all_of(&self, cost: CostId) -> bool {
         self.groups[cost.index()].len() == self.len
     }
 
-    /// The counter that refused a group.
+    /// Returns the counter that refused a group.
     pub(crate) fn counter(&self, blocked_by: Block) -> CounterKey {
         self.blocked[blocked_by.place as usize].counter
     }
 
-    /// All works in the queue.
+    /// Iterates over all works of the queue.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.groups.iter().flat_map(Group::iter)
     }
 
-    /// Returns how many works are before the one that is listed like this. Searches each lane once, so
-    /// the cost grows with the number of lanes and only logarithmically with the works in them.
+    /// Returns how many works are before the one with these keys. Searches each lane once, so the
+    /// cost grows with the number of lanes, and only logarithmically with the works in them.
     pub(crate) fn ahead(&self, listing: Listing, of: Waiting, now: Timestamp) -> usize {
         let own = self.rank(listing.priority, &of, now);
         let before = |lane: &Lane| lane.count_while(|one| self.rank(lane.priority, one, now) < own);
         self.lanes().map(before).sum()
     }
 
-    /// Returns the first work of all at `now`, whether it fits or not.
+    /// Returns the first work at `now`, blocked or not.
     ///
     /// If the queue has been [advanced](Self::advance) to `now`, the tournament knows it. Otherwise
-    /// lanes that have reached the cap since are listed too high, so the heads of all lanes are compared.
+    /// lanes that have reached the cap since are listed too high, so the heads of all lanes are
+    /// compared.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
         if self.caps.first().is_none_or(|(at, _)| *at > now) {
             return self.first(now).map(|first| first.work);
@@ -341,7 +352,7 @@ impl ReadyQueue {
         Some(Candidate { work: first.work, cost, blocked_by: self.blocked_by[cost.index()] })
     }
 
-    /// A lane has another first work: everything above it is listed anew, unless nothing is compared.
+    /// Lists everything above a lane again after its head has changed.
     #[inline(always)]
     fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         if self.sole.is_none() || self.groups[cost.index()].is_contest() {
@@ -358,7 +369,7 @@ impl ReadyQueue {
         self.list(cost);
     }
 
-    /// Notes when the first work of a lane reaches the cap of its ageing.
+    /// Records when the head of a lane reaches the cap of its ageing.
     fn keep_cap(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         let group = &self.groups[cost.index()];
         let lane = LaneId { cost, lane: changed.lane };
@@ -372,7 +383,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Lists a group under its first work, if it has one and is not the only one.
+    /// Lists a group under its first work, unless it is empty or the only one.
     fn list(&mut self, cost: CostId) {
         if self.sole.is_some() {
             return;
@@ -395,7 +406,7 @@ impl ReadyQueue {
         tournament.remove(contestant);
     }
 
-    /// Where a group is listed, and as what.
+    /// Returns the tournament in which a group is listed, and its key there.
     fn place(&mut self, cost: CostId) -> (&mut Tournament, Contestant) {
         match self.blocked_by[cost.index()] {
             None => (&mut self.open, Contestant { size: 0, number: cost.0 }),
@@ -406,7 +417,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Takes a group that has no works any more from where it was refused.
+    /// Removes an empty group from the blocked ones.
     #[inline]
     fn unblock(&mut self, cost: CostId) {
         if let Some(Block { place, .. }) = self.blocked_by[cost.index()] {

@@ -1,8 +1,9 @@
-//! Random numbers that are the same for the same seed, everywhere and for ever.
+//! Pseudo-random numbers that are the same for the same seed, on every platform and in every
+//! version.
 
 use std::ops::Range;
 
-/// SplitMix64: small, good enough for delays and made-up workloads, and ours to keep as it is.
+/// SplitMix64: small, good enough for delays and generated workloads, and never changed.
 ///
 /// ```
 /// use windlass_core::Random;
@@ -14,13 +15,13 @@ use std::ops::Range;
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers that follow from `seed`.
+    /// Creates a generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -29,17 +30,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number within `range`, which must not be empty.
+    /// Returns a number within `range`, which must not be empty.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.number() % (range.end - range.start)
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.within(0..n) == 0
     }
 
-    /// One of `items`, which must not be empty.
+    /// Returns one of `items`, which must not be empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.within(0..items.len() as u64) as usize]
     }

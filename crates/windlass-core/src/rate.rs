@@ -1,8 +1,8 @@
 //! Rates and quotas: how much may be started in how much time, exactly.
 //!
-//! What there is now is computed from the last change and the time since. A bucket counts in units
-//! of one step times one nanosecond of its period, so nothing is ever rounded and nothing is added
-//! up bit by bit. Time does not go back: an earlier time counts as that of the last change.
+//! The present level is computed from the last change and the time since. A bucket counts in units
+//! of one step times one nanosecond of its period, so nothing is rounded. Time does not go back: an
+//! earlier time counts as that of the last change.
 //!
 //! Knows nothing of levels, clients or waiting.
 
@@ -66,8 +66,7 @@ impl Rate {
     }
 }
 
-/// How much may be taken in each window of time; windows follow each other from
-/// [`Timestamp::ZERO`] on.
+/// A maximum amount per window of time; windows follow each other from [`Timestamp::ZERO`] on.
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,36 +81,36 @@ impl Rate {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How much may be taken in one window.
+    /// The amount per window.
     pub amount: Amount,
-    /// How long a window is.
+    /// The length of a window.
     pub window: Duration,
 }
 
-/// Why a rate or a quota makes no sense; nothing has changed.
+/// A rate or quota that cannot be used; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RateError {
-    /// The resource has no name.
-    #[error("a resource needs a name")]
+    /// The name of the resource is empty.
+    #[error("empty resource name")]
     NoName,
-    /// Nothing would ever come.
-    #[error("an amount of 0 would never let anything start")]
+    /// The amount is 0, so nothing could ever be taken.
+    #[error("the amount must be above 0")]
     ZeroAmount,
-    /// Nothing could ever be taken.
-    #[error("a burst of 0 would never let anything start")]
+    /// The burst is 0, so nothing could ever be taken.
+    #[error("the burst must be above 0")]
     ZeroBurst,
-    /// A period or window without length.
-    #[error("a period or window of no length is no limit")]
+    /// The period or window is 0.
+    #[error("the period or window must be above 0")]
     ZeroPeriod,
-    /// Longer than time itself.
-    #[error("{period:?} is longer than the 584 years that time has")]
+    /// The period or window exceeds the range of [`Timestamp`].
+    #[error("{period:?} exceeds the maximum of 584 years")]
     TooLong {
         /// The period or window.
         period: Duration,
     },
-    /// The burst and the period together are more than can be counted exactly.
-    #[error("a burst of {burst} over {per:?} is too large to count exactly")]
+    /// The product of burst and period is too large to compute with.
+    #[error("a burst of {burst} over {per:?} is too large to compute exactly")]
     TooLarge {
         /// The burst.
         burst: Amount,
@@ -120,19 +119,19 @@ pub enum RateError {
     },
 }
 
-/// A token bucket: a [`Rate`] and what has gathered.
+/// A token bucket: a [`Rate`] and the accumulated amount.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     rate: Rate,
     period: u64,
     full: i128,
-    /// What there was at the anchor; negative when in debt.
+    /// The level at the time of the last change; negative when in debt.
     level: i128,
     anchor: Timestamp,
 }
 
 impl Bucket {
-    /// A full one.
+    /// Creates a full bucket.
     pub(crate) fn new(rate: Rate, now: Timestamp) -> Result<Self, RateError> {
         let period = nanos(rate.per)?;
         if rate.amount == Amount::ZERO {
@@ -146,7 +145,7 @@ impl Bucket {
         Ok(Self { rate, period, full, level: full, anchor: now })
     }
 
-    /// The same bucket at another rate. What has gathered stays, in whole steps.
+    /// Returns the same bucket at another rate. It keeps the accumulated amount, in whole steps.
     pub(crate) fn at_rate(&self, rate: Rate, now: Timestamp) -> Result<Self, RateError> {
         let now = now.max(self.anchor);
         let mut bucket = Self::new(rate, now)?;
@@ -159,19 +158,19 @@ impl Bucket {
         self.rate
     }
 
-    /// What may be taken now, in steps.
+    /// Returns what may be taken now, in steps.
     pub(crate) fn free(&self, now: Timestamp) -> i128 {
         self.level_at(now).div_euclid(i128::from(self.period))
     }
 
-    /// Whether there are this many steps. As `free`, without the division.
+    /// Returns whether there are this many steps. As `free`, without the division.
     #[inline]
     pub(crate) fn has(&self, steps: i128, now: Timestamp) -> bool {
         let needed = steps.checked_mul(i128::from(self.period));
         needed.is_some_and(|needed| needed <= self.level_at(now))
     }
 
-    /// Takes so many steps out, or puts them back if negative; never more than fit in.
+    /// Takes steps out, or puts them back if negative, up to the burst.
     #[inline]
     pub(crate) fn charge(&mut self, steps: i128, now: Timestamp) {
         let cost = steps.saturating_mul(i128::from(self.period));
@@ -179,7 +178,7 @@ impl Bucket {
         self.anchor = self.anchor.max(now);
     }
 
-    /// When there are this many steps if nobody takes any; [`Timestamp::MAX`] if never.
+    /// Returns when there are this many steps if no client takes any; [`Timestamp::MAX`] if never.
     pub(crate) fn when(&self, steps: i128, now: Timestamp) -> Timestamp {
         let needed = steps.checked_mul(i128::from(self.period));
         let Some(needed) = needed.filter(|needed| *needed <= self.full) else {
@@ -194,7 +193,7 @@ impl Bucket {
         Timestamp::from_nanos(self.anchor.as_nanos().saturating_add(wait))
     }
 
-    /// In steps times nanoseconds of the period.
+    /// Returns the level in steps times nanoseconds of the period.
     #[inline]
     fn level_at(&self, now: Timestamp) -> i128 {
         let elapsed = now.as_nanos().saturating_sub(self.anchor.as_nanos());
@@ -211,13 +210,13 @@ impl Bucket {
 pub(crate) struct Window {
     quota: Quota,
     length: u64,
-    /// The time of the last change, whose window has used so much.
+    /// The time of the last change, which determines the window that `used` belongs to.
     latest: Timestamp,
     used: i128,
 }
 
 impl Window {
-    /// One of which nothing is used.
+    /// Creates a window of which nothing is used.
     pub(crate) fn new(quota: Quota, now: Timestamp) -> Result<Self, RateError> {
         let length = nanos(quota.window)?;
         if quota.amount == Amount::ZERO {
@@ -226,7 +225,7 @@ impl Window {
         Ok(Self { quota, length, latest: now, used: 0 })
     }
 
-    /// The same window under another quota. What it has used stays used.
+    /// Returns the same window under another quota. It keeps what was used.
     pub(crate) fn under(&self, quota: Quota, now: Timestamp) -> Result<Self, RateError> {
         let now = now.max(self.latest);
         Ok(Self { used: self.used_at(now), ..Self::new(quota, now)? })
@@ -236,20 +235,20 @@ impl Window {
         self.quota
     }
 
-    /// What may be taken now, in steps.
+    /// Returns what may be taken now, in steps.
     #[inline]
     pub(crate) fn free(&self, now: Timestamp) -> i128 {
         i128::from(self.quota.amount.steps()).saturating_sub(self.used_at(now))
     }
 
-    /// Takes so many steps, or puts them back if negative; a window never has more than its quota.
+    /// Takes steps, or puts them back if negative, up to the quota.
     #[inline]
     pub(crate) fn charge(&mut self, steps: i128, now: Timestamp) {
         self.used = self.used_at(now).saturating_add(steps).max(0);
         self.latest = self.latest.max(now);
     }
 
-    /// When there are this many steps if nobody takes any; [`Timestamp::MAX`] if never.
+    /// Returns when there are this many steps if no client takes any; [`Timestamp::MAX`] if never.
     pub(crate) fn when(&self, steps: i128, now: Timestamp) -> Timestamp {
         if steps <= self.free(now) {
             return now;
@@ -265,7 +264,7 @@ impl Window {
         if self.number_at(now) > self.number_at(self.latest) { 0 } else { self.used }
     }
 
-    /// Which window from the origin.
+    /// Returns the number of the window, counted from the origin.
     fn number_at(&self, now: Timestamp) -> u64 {
         now.max(self.latest).as_nanos() / self.length
     }

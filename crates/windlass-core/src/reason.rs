@@ -1,47 +1,47 @@
-//! Why a work is not running.
+//! The reasons why a work is not running.
 
 use crate::capacity::Shortage;
 use crate::input::Dependency;
 use crate::{Timestamp, WorkId};
 
-/// One thing that stands between a work and its start. Taking all of them away lets it start.
+/// One reason why a work does not start. Once all its reasons are gone, it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// A work that has to end first, and how.
+    /// A dependency has not ended as required.
     Dependency(Dependency),
-    /// Its gate has not opened.
+    /// The gate has not opened.
     Gate,
-    /// Its next attempt is due at a later time.
+    /// The next attempt is not due yet.
     Retry {
-        /// When.
+        /// When it is due.
         at: Timestamp,
     },
-    /// Something outside the engine refused it: a name that somebody else holds.
+    /// Something outside the engine refused the work, such as a name that another holder has.
     Outside,
-    /// There is too little of something that it needs.
+    /// A resource that the work needs is short.
     Short {
         /// What is short, at which level, and why.
         shortage: Shortage,
-        /// Works of this engine that have some of it.
+        /// The works of this engine that hold some of it.
         holders: Vec<WorkId>,
-        /// The work of this engine that some of it is reserved for.
-        set_aside_for: Option<WorkId>,
+        /// The work of this engine for which some of it is reserved.
+        reserved_for: Option<WorkId>,
     },
-    /// It is in the queue.
-    Line {
-        /// How many stand before it.
+    /// The work is queued.
+    Queued {
+        /// The number of works before it.
         ahead: usize,
-        /// The first in the queue.
+        /// The first work of the queue.
         first: WorkId,
     },
-    /// It waits for something outside, of its own accord, and holds nothing meanwhile.
+    /// The attempt waits for an event outside the engine, and holds nothing meanwhile.
     Suspended,
-    /// Its children have not all ended.
+    /// Some children have not ended.
     Children {
-        /// How many have not.
+        /// The number of children that have not ended.
         open: usize,
     },
-    /// Its turn has come: whoever runs it has yet to begin.
+    /// The work is granted, and the driver has not begun the attempt yet.
     Granted,
 }

@@ -1,22 +1,22 @@
-//! How often a work is tried again, and how long it waits in between.
+//! How often a work is retried, and the delays before retries.
 //!
-//! A policy is a pure function of how often the work has failed and of a number that makes the
-//! jitter; whoever journals what happened keeps the delay that came out, so a replay needs neither.
+//! A policy is a pure function of the number of the retry and of a random number for the jitter.
+//! The journal stores the resulting time, so a replay needs neither.
 
 use std::time::Duration;
 
 use crate::Random;
 
-/// Tried once, and not again.
+/// No retries.
 pub const RETRY_NEVER: u32 = 0;
-/// Tried again once.
+/// One retry.
 pub const RETRY_ONCE: u32 = 1;
-/// Tried again a few times.
+/// A few retries.
 pub const RETRY_A_FEW: u32 = 5;
-/// Tried again many times.
+/// Many retries.
 pub const RETRY_A_LOT: u32 = 32;
 
-/// How often a work may be tried again, and after which delays.
+/// The number of retries, and the delays before them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,12 +45,12 @@ enum Backoff {
     Spread,
 }
 
-/// No delay of [`RetryPolicy::default`] doubles more often than this.
+/// The maximum number of doublings of [`RetryPolicy::default`].
 const MOST_DOUBLINGS: u32 = 9;
 
 impl Default for RetryPolicy {
-    /// Exponential and spread: the n-th delay is anywhere from `u/2 + 1` to `u` seconds, with `u` =
-    /// 2, 4, 8 … 512. Five retries, so six attempts, unless [`times`](RetryPolicy::times) says
+    /// Exponential with jitter: the n-th delay is between `u/2 + 1` and `u` seconds, with `u` = 2,
+    /// 4, 8 … 512. Five retries, so six attempts, unless [`times`](RetryPolicy::times) says
     /// otherwise.
     fn default() -> Self {
         Self::growing(Backoff::Spread)
@@ -58,22 +58,22 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The same delay every time. Five retries, so six attempts, unless
+    /// Returns a policy with a constant delay. Five retries, so six attempts, unless
     /// [`times`](RetryPolicy::times) says otherwise.
     #[must_use]
     pub const fn fixed(delay: Duration) -> Self {
         Self::growing(Backoff::Fixed(delay))
     }
 
-    /// `step` the first time, twice `step` the second time, and so on. Five retries, so six attempts,
-    /// unless [`times`](RetryPolicy::times) says otherwise.
+    /// Returns a policy whose delays are `step`, twice `step`, and so on. Five retries, so six
+    /// attempts, unless [`times`](RetryPolicy::times) says otherwise.
     #[must_use]
     pub const fn linear(step: Duration) -> Self {
         Self::growing(Backoff::Linear(step))
     }
 
-    /// `first` the first time, and twice as long every further time. Five retries, so six attempts,
-    /// unless [`times`](RetryPolicy::times) says otherwise.
+    /// Returns a policy whose delays begin with `first` and double each time. Five retries, so six
+    /// attempts, unless [`times`](RetryPolicy::times) says otherwise.
     #[must_use]
     pub const fn exponential(first: Duration) -> Self {
         Self::growing(Backoff::Exponential(first))
@@ -83,35 +83,35 @@ impl RetryPolicy {
         Self { retries: RETRY_A_FEW, backoff, cap: Duration::MAX, jitter: false }
     }
 
-    /// No delay is longer than this.
+    /// Limits every delay to `longest`.
     #[must_use]
     pub const fn cap(mut self, longest: Duration) -> Self {
         self.cap = longest;
         self
     }
 
-    /// Each delay is anywhere between half of what it would be and all of it, so that those who
-    /// failed together do not come back together.
+    /// Randomises each delay between half of it and all of it, so that works that failed together
+    /// are not retried together.
     #[must_use]
     pub const fn jitter(mut self) -> Self {
         self.jitter = true;
         self
     }
 
-    /// How often the work may be tried again; [`RETRY_A_FEW`] times unless said.
+    /// Sets the number of retries; [`RETRY_A_FEW`] by default.
     #[must_use]
     pub const fn times(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// How often the work may be tried again.
+    /// Returns the number of retries.
     #[must_use]
     pub const fn retries(&self) -> u32 {
         self.retries
     }
 
-    /// How long to wait before the n-th retry, counted from 1.
+    /// Returns the delay before the n-th retry, counted from 1.
     #[must_use]
     pub fn delay(&self, n: u32, random: &mut Random) -> Duration {
         let doublings = n.saturating_sub(1);
@@ -133,7 +133,7 @@ impl RetryPolicy {
     }
 }
 
-/// Any length from `least` to `most`, both included.
+/// Returns a random duration from `least` to `most`, both included.
 fn between(least: Duration, most: Duration, random: &mut Random) -> Duration {
     let nanos = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX - 1);
     let (least, most) = (nanos(least), nanos(most));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exponential_delay_goes_on_doubling() {
+    fn an_exponential_delay_keeps_doubling() {
         let policy = RetryPolicy::exponential(Duration::from_nanos(1));
         let delay = policy.delay(41, &mut Random::new(1));
         assert_eq!(delay, Duration::from_nanos(1 << 40));

@@ -1,7 +1,7 @@
-//! A name with slots that several holders share, each with a weight.
+//! A semaphore: a name with slots that several holders share, each with a weight.
 //!
-//! Every hold has a token of its own, larger than all before. Sums are computed, never counted up
-//! and down, and never wrap.
+//! Every hold has its own token, larger than all before. Sums are computed from the leases and
+//! never wrap.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::Timestamp;
 use crate::answer::Answer;
 use crate::lease::{HolderId, Lease, LeaseTerms, Token};
 
-/// A semaphore: so many slots, and who has them.
+/// A number of slots, and the leases of their holders.
 ///
 /// ```
 /// use windlass_core::{HolderId, LeaseTerms, Semaphore, SemaphoreAcquire, Timestamp, Token};
@@ -30,87 +30,87 @@ pub struct Semaphore {
     leases: BTreeMap<HolderId, Lease>,
 }
 
-/// A number of slots that can never be had.
+/// A weight that no holder can ever acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WeightError {
-    /// Nothing was asked for.
-    #[error("a weight of 0 asks for nothing")]
+    /// The weight is 0.
+    #[error("the weight must be at least 1")]
     Zero,
-    /// More was asked for than there is.
-    #[error("a weight of {weight} is above the capacity of {capacity}")]
+    /// The weight exceeds the capacity.
+    #[error("a weight of {weight} exceeds the capacity of {capacity}")]
     AboveCapacity {
-        /// What was asked for.
+        /// The weight of the claim.
         weight: u32,
-        /// What there is.
+        /// The capacity of the semaphore.
         capacity: u32,
     },
 }
 
-/// The answer to [`Semaphore::acquire`].
+/// The result of [`Semaphore::acquire`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SemaphoreAcquire {
     /// The slots were free.
     Acquired {
-        /// Larger than any before.
+        /// The token of the hold, larger than all before.
         token: Token,
     },
-    /// The holder had at least as many already.
+    /// The holder has at least as many slots already.
     AlreadyHeld {
-        /// The one it had.
+        /// The token of the present hold.
         token: Token,
     },
-    /// The holder had fewer, and has as many now.
+    /// The holder had fewer slots, and has as many as requested now.
     Upgraded {
-        /// The one it had.
+        /// The token of the present hold.
         token: Token,
     },
-    /// There are not enough; what the holder had, it still has.
+    /// Too few slots are free; the holder keeps what it had.
     Full {
-        /// How many slots nobody holds.
+        /// The number of free slots.
         available: u32,
     },
 }
 
 impl Semaphore {
-    /// A semaphore with so many slots, all free.
+    /// Creates a semaphore with so many free slots.
     #[must_use]
     pub fn new(capacity: u32) -> Self {
         Self { capacity, token: Token(0), leases: BTreeMap::new() }
     }
 
-    /// A semaphore as it was stored. Refreshes nothing.
+    /// Restores a stored semaphore. Does not refresh its leases.
     #[must_use]
     pub fn restore(capacity: u32, token: Token, leases: impl IntoIterator<Item = Lease>) -> Self {
         let by_holder = |lease: Lease| (lease.holder.clone(), lease);
         Self { capacity, token, leases: leases.into_iter().map(by_holder).collect() }
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// The largest token given out so far.
+    /// Returns the largest token issued so far.
     #[must_use]
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// The leases under which slots are held, also stale ones, by holder.
+    /// Iterates over the leases by holder, including stale ones.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         self.leases.values()
     }
 
-    /// How many slots nobody holds; what is stale and can be reclaimed counts as free.
+    /// Returns the number of free slots; slots of reclaimable leases count as free.
     #[must_use]
     pub fn available(&self, now: Timestamp) -> u32 {
         self.free_besides(None, now)
     }
 
-    /// Takes slots, all or none. What is stale is reclaimed first.
+    /// Acquires slots, all or none. Reclaims stale leases first.
     pub fn acquire(
         &mut self,
         holder: &HolderId,
@@ -121,7 +121,7 @@ impl Semaphore {
         self.acquire_above(Token(0), holder, weight, terms, now)
     }
 
-    /// As [`Semaphore::acquire`], with a token above `floor` as well.
+    /// As [`Semaphore::acquire`], with a token that is also above `floor`.
     pub fn acquire_above(
         &mut self,
         floor: Token,
@@ -135,7 +135,7 @@ impl Semaphore {
         let available = self.available(now);
         let fits = weight <= self.free_besides(Some(holder), now);
         Ok(match self.leases.get_mut(holder) {
-            // One that is stale and still in the way has to be cleared up after first.
+            // Processes of a stale holder may be left, and have to be ended first.
             Some(lease) if lease.is_stale(now) => SemaphoreAcquire::Full { available },
             Some(lease) if lease.weight >= weight => {
                 lease.refresh(now);
@@ -158,7 +158,7 @@ impl Semaphore {
         })
     }
 
-    /// Gives a holder's slots back; only with the token of the present hold. Answers `Released` or
+    /// Releases the slots of a holder if `token` is that of its present hold. Returns `Released` or
     /// `NotHolder`.
     pub fn release(&mut self, holder: &HolderId, token: Token) -> Answer {
         match self.leases.get(holder) {
@@ -170,8 +170,8 @@ impl Semaphore {
         }
     }
 
-    /// Takes in a sign of life of a holder. Answers `Refreshed`, or `NotHolder` if it has no slots under this
-    /// token, or its lease is stale.
+    /// Records a heartbeat of a holder. Returns `Refreshed`, or `NotHolder` if it has no slots
+    /// under this token or its lease is stale.
     pub fn heartbeat(&mut self, holder: &HolderId, token: Token, now: Timestamp) -> Answer {
         match self.leases.get_mut(holder) {
             Some(lease) if lease.token == token && !lease.is_stale(now) => {
@@ -182,8 +182,8 @@ impl Semaphore {
         }
     }
 
-    /// Returns whether what is done under `token` is still covered by it: `Valid`, `NotHolder`, or
-    /// `AlreadyFree` if no slots are held.
+    /// Returns whether `token` is that of a present hold: `Valid`, `NotHolder`, or `AlreadyFree` if
+    /// no slots are held.
     #[must_use]
     pub fn check(&self, token: Token, now: Timestamp) -> Answer {
         let lease = self.leases.values().find(|lease| lease.token == token);
@@ -194,12 +194,12 @@ impl Semaphore {
         }
     }
 
-    /// Frees the slots of every holder whose lease is stale, and returns those leases.
+    /// Frees the slots of every reclaimable lease, and returns those leases.
     pub fn reclaim_stale(&mut self, now: Timestamp) -> Vec<Lease> {
         self.leases.extract_if(.., |_, lease| lease.is_reclaimable(now)).map(|(_, l)| l).collect()
     }
 
-    /// Whether so many slots can ever be had.
+    /// Checks that a holder can ever acquire this many slots.
     pub fn allows(&self, weight: u32) -> Result<(), WeightError> {
         match (weight, self.capacity) {
             (0, _) => Err(WeightError::Zero),
@@ -214,7 +214,7 @@ impl Semaphore {
         self.leases.get(holder)
     }
 
-    /// How many slots are held by nobody but `holder`.
+    /// Returns the number of slots that no holder but `holder` has.
     pub(crate) fn free_besides(&self, holder: Option<&HolderId>, now: Timestamp) -> u32 {
         let others = self.leases.values().filter(|lease| Some(&lease.holder) != holder);
         let held = others.filter(|lease| !lease.is_reclaimable(now)).map(|lease| lease.weight);

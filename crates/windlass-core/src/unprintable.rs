@@ -1,4 +1,4 @@
-//! Characters that must not be part of a name, because they do not print where they stand.
+//! Characters that must not be part of a name, because they change how the text around them prints.
 
 use std::fmt;
 

@@ -201,7 +201,7 @@ impl<'a> VirtualRun<'a> {
             Action::Ring(place) => {
                 if let Some(work) = self.works[*place] {
                     // The engine rejects it if the work was not refused; that is fine.
-                    let _ = self.call(|engine, world| engine.apply(world, Input::Ring(work)));
+                    let _ = self.call(|engine, world| engine.apply(world, Input::Notify(work)));
                 }
             }
         }

@@ -164,7 +164,7 @@ impl RandomWorld {
         side.look |= !transitions.is_empty();
         let after = side.engine.metrics();
         self.report.add("passed over", after.passed_over - before.passed_over);
-        self.report.add("reserved", after.set_aside - before.set_aside);
+        self.report.add("reserved", after.reservations - before.reservations);
         side.note_gates(&facts);
         side.clocks.note(&transitions);
         side.called = self.now;

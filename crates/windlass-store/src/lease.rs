@@ -3,7 +3,7 @@
 //! A lease is stored with its owner, so that any process can tell whether the holder is still alive.
 //! Which claim gets a name is decided by `windlass-core`, not here.
 
-use windlass_core::{CoordinationStats, Lease, Name, Ticket, Timestamp, Token};
+use windlass_core::{CoordinationStats, Lease, Name, Timestamp, Token, Waiter};
 
 use crate::process::{Liveness, Process, has_ended};
 
@@ -112,7 +112,7 @@ impl StoredLease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredWaiter {
     /// The waiter and its place in the queue.
-    pub waiter: Ticket,
+    pub waiter: Waiter,
     /// The boot during which it began to wait.
     pub boot: String,
     /// The process that waits; the waiter leaves the queue when it ends.

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::{
-    CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Ticket,
-    Token,
+    CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Token,
+    Waiter,
 };
 
 use crate::clock::ClockReading;
@@ -116,7 +116,7 @@ impl<'a> LeaseGroup<'a> {
         let boot = &self.now.boot;
         for ((name, token), _) in self.owners.iter().filter(|(_, owner)| owner.boot != *boot) {
             self.state.abandon(name, *token);
-            self.state.bury(name, *token);
+            self.state.clear_remains(name, *token);
         }
         for (holder, _) in self.contacts.iter().filter(|(_, contact)| contact.boot != *boot) {
             self.state.leave(holder, self.now.at);
@@ -151,7 +151,7 @@ impl<'a> LeaseGroup<'a> {
             self.state.abandon(name, lease.token);
         }
         if stale && unseen {
-            self.state.bury(name, lease.token);
+            self.state.clear_remains(name, lease.token);
         }
         stale && unseen && !lease.is_reclaimable(self.now.at)
     }
@@ -211,7 +211,7 @@ impl<'a> LeaseGroup<'a> {
     pub(crate) fn wakeups(&mut self) -> Vec<String> {
         let mut wakeups = Vec::new();
         loop {
-            let called = self.state.take_rings();
+            let called = self.state.take_notified();
             if called.is_empty() {
                 return wakeups;
             }
@@ -230,7 +230,7 @@ fn record(stored: &StoredGroup, meta: &Meta) -> CoordinationRecord {
         floor: Token(meta.boots << BOOT_BIT),
         ..CoordinationRecord::default()
     };
-    record.tickets = stored.waiters.iter().map(|stored| stored.waiter.clone()).collect();
+    record.waiters = stored.waiters.iter().map(|stored| stored.waiter.clone()).collect();
     for (name, StoredName { capacity, token, stats }) in &stored.names {
         let (capacity, token, stats) = (*capacity, *token, *stats);
         let leases = stored.leases.iter().filter(|stored| stored.name == *name);
@@ -241,7 +241,7 @@ fn record(stored: &StoredGroup, meta: &Meta) -> CoordinationRecord {
 }
 
 fn contact(stored: &StoredWaiter) -> (HolderId, Contact) {
-    let StoredWaiter { waiter: Ticket { holder, .. }, boot, process, wakeup, since_ms } =
+    let StoredWaiter { waiter: Waiter { holder, .. }, boot, process, wakeup, since_ms } =
         stored.clone();
     (holder, Contact { boot, process, wakeup, since_ms })
 }

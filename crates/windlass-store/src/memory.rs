@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::ioctl_fionbio;
-use windlass_core::{HolderId, Name, Ticket};
+use windlass_core::{HolderId, Name, Waiter};
 
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::StoreError;
@@ -136,7 +136,7 @@ impl LeaseTables for MemoryTransaction {
     fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
         let place = (Reverse(priority), arrival);
         let earlier = |stored: &&StoredWaiter| {
-            let Ticket { priority, arrival, .. } = stored.waiter;
+            let Waiter { priority, arrival, .. } = stored.waiter;
             (Reverse(priority), arrival) < place
         };
         Ok(self.waiters(Some(name))?.iter().filter(earlier).count())

@@ -79,17 +79,17 @@ impl Words<'_> {
             Reason::Gate => "its gate has not opened".to_owned(),
             Reason::Retry { at } => format!("its next attempt is due in {}", self.until(*at)),
             Reason::Outside => "something outside refused it".to_owned(),
-            Reason::Short { shortage, holders, set_aside_for } => {
-                self.short(shortage, holders, *set_aside_for)
+            Reason::Short { shortage, holders, reserved_for } => {
+                self.short(shortage, holders, *reserved_for)
             }
-            Reason::Line { ahead: 0, .. } if self.refused => "it is the first in line".to_owned(),
-            Reason::Line { ahead: 0, .. } if self.state.runners.is_running() => {
+            Reason::Queued { ahead: 0, .. } if self.refused => "it is the first in line".to_owned(),
+            Reason::Queued { ahead: 0, .. } if self.state.runners.is_running() => {
                 "it is ready and waits for a free runner: every thread polls a body".to_owned()
             }
-            Reason::Line { ahead: 0, .. } => {
+            Reason::Queued { ahead: 0, .. } => {
                 "it is ready, but the scheduler does not run".to_owned()
             }
-            Reason::Line { ahead, first } => {
+            Reason::Queued { ahead, first } => {
                 format!("{ahead} before it in line, the first is {}", self.name(*first))
             }
             Reason::Suspended => "it waits of its own accord, without a slot".to_owned(),
@@ -104,13 +104,12 @@ impl Words<'_> {
         &self,
         shortage: &Shortage,
         holders: &[WorkId],
-        set_aside_for: Option<WorkId>,
+        reserved_for: Option<WorkId>,
     ) -> String {
         let (name, wanted) = (self.tree.name(shortage.resource), shortage.wanted);
         let mut text = match shortage.why {
-            Short::Limit { free, set_aside } => {
-                let free =
-                    Amount::from_steps(u64::try_from((free - set_aside).max(0)).unwrap_or(0));
+            Short::Limit { free, reserved } => {
+                let free = Amount::from_steps(u64::try_from((free - reserved).max(0)).unwrap_or(0));
                 format!("it needs {wanted} of {name:?}, and {free} is free for it")
             }
             Short::Rate { at } | Short::Quota { at } => {
@@ -121,7 +120,7 @@ impl Words<'_> {
         if !holders.is_empty() {
             text += &format!(", held by {}", self.names(holders));
         }
-        if let Some(owner) = set_aside_for {
+        if let Some(owner) = reserved_for {
             text += &format!(", some of it is set aside for {}", self.name(owner));
         }
         text

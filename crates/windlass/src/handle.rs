@@ -121,7 +121,7 @@ impl WorkHandle {
     /// let then = scheduler.submit(work_fn("then", |_| async { Ok(()) }))?;
     /// scheduler.add_dependency(then, first)?;
     /// let refused = scheduler.add_dependency(first, then).unwrap_err();
-    /// assert_eq!(refused.to_string(), "these works would wait for each other: 2 -> 1 -> 2");
+    /// assert_eq!(refused.to_string(), "dependency cycle: 2 -> 1 -> 2");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_dependency(
@@ -312,7 +312,7 @@ impl WorkHandle {
                     world
                         .wakes
                         .extend(wakes.into_iter().filter(|client| *client != engine.client()));
-                    engine.apply(world, Input::LookAgain)
+                    engine.apply(world, Input::RetrySearch)
                 })
             })
             .expect("a look is never refused");

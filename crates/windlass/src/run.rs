@@ -78,7 +78,7 @@ impl Run {
                 biased;
                 () = cancel.cancelled(), if !is_cancelled => {}
                 () = self.shared.news.notified() => {}
-                () = self.shared.client.wakeup.notified() => news = Input::LookAgain,
+                () = self.shared.client.wakeup.notified() => news = Input::RetrySearch,
                 // A watcher has said what it had to say; a panic came from a destructor.
                 Some(_) = self.watchers.join_next() => {}
                 () = alarm(wake) => {}

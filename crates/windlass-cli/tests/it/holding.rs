@@ -161,7 +161,10 @@ fn bad_usage_is_told_before_anything_runs() {
         (vec!["lock", "x"], "COMMAND"),
         (vec!["sem", "s", "--", "true"], "--capacity"),
         (vec!["sem", "s", "--capacity", "0", "--", "true"], "at least 1"),
-        (vec!["sem", "s", "--capacity", "2", "-n", "0", "--", "true"], "asks for nothing"),
+        (
+            vec!["sem", "s", "--capacity", "2", "-n", "0", "--", "true"],
+            "the weight must be at least 1",
+        ),
         (
             vec!["sem", "s", "--capacity", "2", "-n", "4294967295", "--", "true"],
             "above the capacity",

@@ -1,4 +1,4 @@
-//! What a balancer is told, and why it may refuse.
+//! The settings of a balancer, and the errors in them.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use crate::{Amount, AmountError, LevelId, ResourceCost};
 pub struct BalancerChild {
     /// The level.
     pub level: LevelId,
-    /// It is never shrunk below these.
+    /// The limits below which the balancer does not shrink the level.
     pub min: ResourceCost,
-    /// It is never grown above these; the same names as in `min`.
+    /// The limits above which the balancer does not grow the level; the same names as in `min`.
     pub max: ResourceCost,
 }
 
-/// When a [`HierarchicalBalancer`](crate::HierarchicalBalancer) acts, and how much at a time.
+/// When a [`HierarchicalBalancer`](crate::HierarchicalBalancer) acts, and by how much.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BalancerOptions {
-    /// How often to check: for whoever drives the balancer.
+    /// How often the driver should call [`check`](crate::HierarchicalBalancer::check).
     pub check_interval: Duration,
-    /// How long a level has to be idle without a break before it shrinks.
+    /// How long a level must be idle continuously before it shrinks.
     pub idle_time_threshold: Duration,
-    /// How long a level has to be busy without a break before it grows.
+    /// How long a level must be busy continuously before it grows.
     pub busy_time_threshold: Duration,
-    /// Use below this part of each limit is idle. At most four decimals.
+    /// A level is idle if less than this fraction of each limit is in use. At most four decimals.
     pub idle_threshold: f64,
-    /// Use above this part of any limit is busy. At most four decimals.
+    /// A level is busy if more than this fraction of any limit is in use. At most four decimals.
     pub busy_threshold: f64,
-    /// How much a limit changes at a time; 1 of what is not named here.
+    /// How much a limit changes per step; 1 for resources not named here.
     pub increment: ResourceCost,
 }
 
@@ -47,19 +47,19 @@ impl Default for BalancerOptions {
     }
 }
 
-/// Why a balancer makes no sense.
+/// Settings that a balancer cannot use.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BalancerError {
-    /// A threshold that is not an exact part of one.
+    /// A threshold is not a fraction from 0 to 1 with at most four decimals.
     #[error("a threshold of {threshold} is not between 0 and 1")]
     Threshold {
         /// The threshold.
         threshold: f64,
-        /// What is wrong with it, if it is not simply above one.
+        /// The reason, unless the threshold is just above 1.
         source: Option<AmountError>,
     },
-    /// What is idle could be busy at the same time.
+    /// The idle threshold is not below the busy threshold.
     #[error("the idle threshold {idle} is not below the busy threshold {busy}")]
     Crossed {
         /// The idle threshold.
@@ -67,39 +67,39 @@ pub enum BalancerError {
         /// The busy threshold.
         busy: f64,
     },
-    /// Checking without a pause.
-    #[error("a check interval of no length never ends")]
+    /// The check interval is 0.
+    #[error("the check interval must be above 0")]
     ZeroInterval,
-    /// A floor above its ceiling.
-    #[error("the least of {name:?} is {min}, above the most, {max}")]
+    /// A minimum is above its maximum.
+    #[error("the minimum of {name:?} is {min}, above its maximum of {max}")]
     MinAboveMax {
         /// The resource.
         name: String,
-        /// Its floor.
+        /// Its minimum.
         min: Amount,
-        /// Its ceiling.
+        /// Its maximum.
         max: Amount,
     },
-    /// A resource with a floor or a ceiling, but not both.
-    #[error("{name:?} needs both a least and a most")]
+    /// A resource has a minimum or a maximum, but not both.
+    #[error("{name:?} needs both a minimum and a maximum")]
     OneSided {
         /// The resource.
         name: String,
     },
-    /// An increment that changes nothing.
-    #[error("an increment of 0 of {name:?} changes nothing")]
+    /// An increment is 0.
+    #[error("the increment of {name:?} must be above 0")]
     ZeroIncrement {
         /// The resource.
         name: String,
     },
-    /// An increment of something that no child has.
-    #[error("{name:?} has an increment, but no child has a least and a most of it")]
+    /// An increment names a resource that no child has.
+    #[error("{name:?} has an increment, but no child has a minimum and a maximum of it")]
     UnknownIncrement {
         /// The resource.
         name: String,
     },
-    /// A level that is a child twice.
-    #[error("a level is balanced once, not twice")]
+    /// A level is listed twice.
+    #[error("duplicate level among the children")]
     Twice {
         /// The level.
         level: LevelId,

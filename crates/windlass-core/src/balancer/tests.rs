@@ -54,7 +54,7 @@ impl Cluster {
         self.tree.try_take(self.clients[team], &demand, Place::First, now).expect("enough");
     }
 
-    /// Asks in vain, and stands in line.
+    /// Makes a refused client reserve what it lacks.
     fn ask(&mut self, team: usize, n: u32) {
         let demand = self.demand(team, n);
         let (client, now) = (self.clients[team], self.now());
@@ -65,7 +65,7 @@ impl Cluster {
         }
     }
 
-    /// The limits of both teams.
+    /// Returns the limits of both teams.
     fn limits(&self) -> [u64; 2] {
         self.levels.map(|level| {
             self.tree.limits(level).amount("gpu").expect("it has a limit").steps() / 10_000
@@ -128,14 +128,14 @@ fn a_limit_of_0_can_grow_again() {
     let refusal = cluster.tree.try_take(client, &one, Place::First, now).unwrap_err();
     cluster.tree.reserve(client, 1, &refusal);
     cluster.tree.watch(client, cluster.levels[1], refusal.shortages[0].resource);
-    assert_eq!(cluster.pass(6), [client], "who waits is told of the room");
+    assert_eq!(cluster.pass(6), [client], "the waiting client is woken");
     assert_eq!(cluster.limits()[1], 1);
     cluster.pass(60);
-    assert_eq!(cluster.limits()[1], 1, "it fits now, and nobody was refused since");
+    assert_eq!(cluster.limits()[1], 1, "it fits now, and no client was refused since");
 }
 
 #[test]
-fn one_who_only_tries_again_and_again_is_demand_too() {
+fn repeated_attempts_without_a_reservation_count_as_demand() {
     let mut cluster = Cluster::new(BalancerOptions::default());
     let one = cluster.demand(1, 1);
     cluster.set_limit(1, 0);
@@ -148,7 +148,7 @@ fn one_who_only_tries_again_and_again_is_demand_too() {
 }
 
 #[test]
-fn one_who_only_tries_and_is_refused_by_the_parent_is_starved_too() {
+fn a_level_whose_attempts_the_parent_refuses_is_starved() {
     let mut cluster = Cluster::new(BalancerOptions::default());
     cluster.take(0, 12);
     let five = cluster.demand(1, 5);
@@ -171,7 +171,7 @@ fn a_child_that_is_refused_by_its_parent_is_starved_not_idle() {
     assert_eq!(cluster.limits()[1], 12, "its level has room, the root has not");
     cluster.tree.withdraw(cluster.clients[1]);
     cluster.pass(6);
-    assert_eq!(cluster.limits()[1], 11, "now nobody asks");
+    assert_eq!(cluster.limits()[1], 11, "now no client asks");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn demand_that_is_refused_further_down_is_demand() {
 }
 
 #[test]
-fn a_request_in_line_that_fits_its_own_level_is_no_reason_to_grow() {
+fn a_reservation_that_fits_its_own_level_is_no_reason_to_grow() {
     let mut cluster = Cluster::new(BalancerOptions::default());
     cluster.take(0, 10);
     cluster.take(1, 6);

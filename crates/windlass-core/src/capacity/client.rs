@@ -1,4 +1,4 @@
-//! Who takes from a tree: added and removed, and what they hold.
+//! The clients of a tree: adding and removing them, and what they hold.
 
 use super::level::grown;
 use super::reservation::Reservation;
@@ -8,9 +8,9 @@ use crate::{Amount, ClientId, LevelId, ResourceId};
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) level: LevelId,
-    /// In use by this client, by resource.
+    /// What this client has in use, by resource.
     pub(super) held: Vec<i128>,
-    /// How often it has taken and not given back.
+    /// The number of its takes that are not released.
     pub(super) in_flight: u64,
     pub(super) reservation: Option<Reservation>,
 }
@@ -18,7 +18,7 @@ pub(super) struct Client {
 const IS_HERE: &str = "a client is used from when it is added until it is removed";
 
 impl CapacityTree {
-    /// Someone who takes at `level`.
+    /// Adds a client at `level`.
     pub fn add_client(&mut self, level: LevelId) -> ClientId {
         self.levels[level.index()].tenants += 1;
         let client = self.vacant.pop().unwrap_or_else(|| {
@@ -30,12 +30,12 @@ impl CapacityTree {
         client
     }
 
-    /// Takes a client out: gives back all it holds, withdraws its request and stops watching. Its
-    /// number may be used again. Returns who should look again.
+    /// Removes a client: releases all it holds, ends its reservation and its watches. Its id may be
+    /// reused. Returns the clients to wake.
     ///
     /// # Panics
     ///
-    /// If it was removed before.
+    /// Panics if the client was removed before.
     pub fn remove_client(&mut self, client: ClientId) -> Vec<ClientId> {
         self.climb(self.level_of(client), |level| {
             level.counters.iter_mut().for_each(|counter| counter.unwatch(client));
@@ -52,12 +52,11 @@ impl CapacityTree {
         in_order(wakes)
     }
 
-    /// What `from` has taken is from now on held by `to`, which takes at the same level. At no level
-    /// does anything change.
+    /// Transfers what `from` holds to `to`, a client of the same level. No counter changes.
     ///
     /// # Panics
     ///
-    /// If the two take at different levels, or `from` does not hold that much.
+    /// Panics if the two clients have different levels, or `from` holds less.
     pub fn hand_over(&mut self, from: ClientId, to: ClientId, demand: &Demand) {
         assert_eq!(self.level_of(from), self.level_of(to), "both are bound by the same limits");
         assert!(self.holds(from, demand), "a client hands over at most what it holds");
@@ -72,20 +71,20 @@ impl CapacityTree {
         }
     }
 
-    /// Whether more than one client takes from this tree.
+    /// Returns whether the tree has more than one client.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.clients.len() - self.vacant.len() > 1
     }
 
-    /// The level at which `client` takes.
+    /// Returns the level of `client`.
     #[must_use]
     #[inline]
     pub fn level_of(&self, client: ClientId) -> LevelId {
         self.client(client).level
     }
 
-    /// What `client` has in use, by resource number, in steps of 1/10 000.
+    /// Returns what `client` has in use, by resource id, in steps of 1/10 000.
     #[inline]
     pub(crate) fn held(&self, client: ClientId) -> &[i128] {
         &self.client(client).held
@@ -101,7 +100,7 @@ impl CapacityTree {
         self.clients[client.index()].as_mut().expect(IS_HERE)
     }
 
-    /// Whether the client holds all of `demand`.
+    /// Returns whether the client holds all of `demand`.
     #[inline]
     pub(super) fn holds(&self, client: ClientId, demand: &Demand) -> bool {
         let held = self.held(client);

@@ -1,10 +1,9 @@
-//! One resource at one level: what it gives, what is in use of it, and who waits for it.
+//! One resource at one level: its limit, rate or quota, what is in use, reservations and watchers.
 //!
-//! It gives by a limit, a rate or a quota, whichever was set last; what is in use is counted in
-//! any case, so that nothing is forgotten when the kind changes. Amounts here are signed and in
-//! steps.
+//! The kind that was set last applies. What is in use is counted in any case, so that nothing is
+//! lost when the kind changes. Amounts are signed and in steps.
 //!
-//! Knows nothing of the levels above it or of names.
+//! Knows nothing of other levels or of names.
 
 use super::Place;
 use super::reservations::Reservations;
@@ -16,38 +15,38 @@ use crate::{Amount, ClientId, Short, Timestamp};
 pub(super) struct Counter {
     pub(super) in_use: i128,
     pub(super) kind: Kind,
-    /// How often it has refused someone.
+    /// The number of refusals so far.
     pub(super) refusals: u64,
-    /// Absent until a client has waited here, so that the others need not pay for it.
+    /// Absent until a client has waited here, to keep other counters small.
     waiting: Option<Box<Waiting>>,
 }
 
-/// A take walks one counter per level and resource, so a counter stays within a cache line.
+/// A take visits one counter per level and resource, so a counter fits in a cache line.
 const _: () = assert!(size_of::<Counter>() <= 48);
 
-/// How a counter gives.
+/// What bounds a counter.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Kind {
-    /// Without end.
+    /// Unlimited.
     #[default]
     Open,
-    /// So much at once.
+    /// A maximum in use at a time.
     Limit(Amount),
-    /// So much at a time; boxed, because most counters are not.
+    /// A token bucket; boxed, because few counters have one.
     Rate(Box<Bucket>),
-    /// So much in each window.
+    /// A maximum per window.
     Quota(Box<Window>),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     reservations: Reservations,
-    /// Who was refused here and has not been told since to look again.
+    /// The clients that were refused here and have not been notified since.
     watchers: Watchers,
 }
 
 impl Counter {
-    /// What is free here for someone bound by nothing; all there is where nothing limits it.
+    /// Returns what is free without regard to reservations; the maximum where nothing bounds it.
     pub(super) fn free(&self, now: Timestamp) -> i128 {
         match &self.kind {
             Kind::Open => i128::MAX,
@@ -57,7 +56,7 @@ impl Counter {
         }
     }
 
-    /// As [`Counter::free`], shown to people: no less than nothing. None where nothing limits it.
+    /// As [`Counter::free`], but 0 when in debt, and `None` where nothing bounds it.
     pub(super) fn available(&self, now: Timestamp) -> Option<Amount> {
         let free = match self.kind {
             Kind::Open => return None,
@@ -66,7 +65,8 @@ impl Counter {
         Some(Amount::from_steps(u64::try_from(free).unwrap_or(u64::MAX)))
     }
 
-    /// The most that can ever be had at once; none where nothing limits it.
+    /// Returns the largest amount that can ever be taken at once, or `None` where nothing bounds
+    /// it.
     pub(super) fn most(&self) -> Option<Amount> {
         match &self.kind {
             Kind::Open => None,
@@ -76,7 +76,7 @@ impl Counter {
         }
     }
 
-    /// Whether `wanted` is free beside what is reserved for turns before `before`.
+    /// Returns whether `wanted` is free beside the reservations with turns before `before`.
     #[inline]
     pub(super) fn fits(&self, wanted: Amount, place: Place, before: u64, now: Timestamp) -> bool {
         let needed = i128::from(wanted.steps()) + self.set_aside(before);
@@ -89,16 +89,16 @@ impl Counter {
         }
     }
 
-    /// Why `wanted` is not to be had, for one whom it does not fit.
+    /// Returns why `wanted` does not fit.
     pub(super) fn short(&self, wanted: Amount, before: u64, now: Timestamp) -> Short {
         match (&self.kind, self.when(wanted, before, now)) {
             (Kind::Rate(_), Some(at)) => Short::Rate { at },
             (Kind::Quota(_), Some(at)) => Short::Quota { at },
-            _ => Short::Limit { free: self.free(now), set_aside: self.set_aside(before) },
+            _ => Short::Limit { free: self.free(now), reserved: self.set_aside(before) },
         }
     }
 
-    /// When time alone makes room for `wanted`; none if it is not time that does.
+    /// Returns when time alone makes room for `wanted`, or `None` if time does not.
     pub(super) fn when(&self, wanted: Amount, before: u64, now: Timestamp) -> Option<Timestamp> {
         let needed = i128::from(wanted.steps()) + self.set_aside(before);
         match &self.kind {
@@ -119,8 +119,8 @@ impl Counter {
         }
     }
 
-    /// What `giver` had in use is not any more; a rate or a quota gets nothing back. Clients that
-    /// watch where it made room are added to `wakes`; the giver itself goes on watching.
+    /// Releases what `giver` had in use; rates and quotas get nothing back. Appends the watchers
+    /// that may have room now to `wakes`; the giver itself keeps watching.
     #[inline]
     pub(super) fn give_back(&mut self, giver: ClientId, steps: i128, wakes: &mut Vec<ClientId>) {
         self.in_use -= steps;
@@ -135,7 +135,7 @@ impl Counter {
         }
     }
 
-    /// What is reserved for turns before `before`.
+    /// Returns the sum of the reservations with turns before `before`.
     #[inline]
     pub(super) fn set_aside(&self, before: u64) -> i128 {
         match &self.waiting {
@@ -187,7 +187,7 @@ impl Counter {
         }
     }
 
-    /// Moves those to `wakes` who watch and may find room now.
+    /// Moves the watchers that may have room now to `wakes`.
     #[inline]
     pub(super) fn wake(&mut self, wakes: &mut Vec<ClientId>) {
         if let Some(waiting) = &mut self.waiting
@@ -197,7 +197,7 @@ impl Counter {
         }
     }
 
-    /// Gives in another way from now on, and moves all who watch to `wakes`.
+    /// Changes the kind, and moves all watchers to `wakes`.
     pub(super) fn become_kind(&mut self, kind: Kind, wakes: &mut Vec<ClientId>) {
         self.kind = kind;
         if let Some(waiting) = &mut self.waiting {
@@ -205,8 +205,8 @@ impl Counter {
         }
     }
 
-    /// As [`Counter::wake`], after a client has taken here what was reserved for it. Where time makes
-    /// room, that changes nothing for those who know already when it will.
+    /// As [`Counter::wake`], after a client has taken what was reserved for it. At a rate or a
+    /// quota this changes nothing for armed clients.
     pub(super) fn wake_next(&mut self, wakes: &mut Vec<ClientId>) {
         if let Some(Waiting { reservations, watchers }) = self.waiting.as_deref_mut() {
             let horizon = horizon(&self.kind, self.in_use);
@@ -216,7 +216,7 @@ impl Counter {
     }
 }
 
-/// How much may be reserved for those before one for whom there still may be room, at once or in
+/// Returns how much may be reserved before a turn for which there may still be room, now or in
 /// time.
 fn horizon(kind: &Kind, in_use: i128) -> i128 {
     match kind {
@@ -228,7 +228,7 @@ fn horizon(kind: &Kind, in_use: i128) -> i128 {
 }
 
 impl Waiting {
-    /// A function of its own, so that giving back stays small where no client watches.
+    /// Separate, so that a release stays small where no client watches.
     #[cold]
     fn wake(&mut self, horizon: i128, wakes: &mut Vec<ClientId>) {
         let Self { reservations, watchers } = self;

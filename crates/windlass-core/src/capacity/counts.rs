@@ -1,11 +1,11 @@
-//! What a level has counted of all who take at it or below it.
+//! The statistics that a level keeps of its clients and those below it.
 
 use super::client::Client;
 use super::level::Level;
 use super::{CapacityTree, Short, Shortage};
 use crate::{ClientId, LevelId};
 
-/// What a level has counted of those at and below it.
+/// The statistics of one level and all below it.
 ///
 /// ```
 /// use windlass_core::{CapacityTree, Place, ResourceCost, Timestamp};
@@ -23,42 +23,42 @@ use crate::{ClientId, LevelId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelCounts {
-    /// How often somebody has taken.
+    /// The number of successful takes.
     pub accepted: u64,
-    /// Of these, how many have not given back. One who gives back bit by bit counts as one until
-    /// nothing is left.
+    /// The number of these that are not released. A client that releases a take in parts counts as
+    /// one until nothing is left.
     pub in_flight: u64,
-    /// How many are in the queue.
+    /// The number of reservations.
     pub waiting: usize,
-    /// How often this level itself was what refused.
+    /// How often this level itself refused a demand.
     pub refused: RefusalCounts,
 }
 
-/// How often something was refused, by the reason. What several resources refuse counts for each.
+/// Refusals by reason. A demand that several resources refuse counts once for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefusalCounts {
     /// Too much was in use.
     pub limit: u64,
-    /// What was free was reserved for others.
-    pub set_aside: u64,
-    /// Too much had been taken lately.
+    /// What was free was reserved for earlier demands.
+    pub reserved: u64,
+    /// Too much was taken recently.
     pub rate: u64,
-    /// Too much had been taken in the window.
+    /// Too much was taken in the window.
     pub quota: u64,
 }
 
 impl RefusalCounts {
-    /// All of them.
+    /// Returns the sum of all reasons.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.limit + self.set_aside + self.rate + self.quota
+        self.limit + self.reserved + self.rate + self.quota
     }
 
     pub(super) fn add(&mut self, shortage: &Shortage) {
         let count = match shortage.why {
             Short::Limit { free, .. } if free >= i128::from(shortage.wanted.steps()) => {
-                &mut self.set_aside
+                &mut self.reserved
             }
             Short::Limit { .. } => &mut self.limit,
             Short::Rate { .. } => &mut self.rate,
@@ -69,23 +69,23 @@ impl RefusalCounts {
 }
 
 impl CapacityTree {
-    /// What `level` has counted.
+    /// Returns the statistics of `level`.
     #[must_use]
     pub fn counts(&self, level: LevelId) -> LevelCounts {
         let Level { accepted, in_flight, reservation, refused, .. } = self.levels[level.index()];
         LevelCounts { accepted, in_flight, waiting: reservation, refused }
     }
 
-    /// One of those that the client had taken is given back.
+    /// Counts one take of the client as released.
     #[inline]
-    pub(super) fn land_one(&mut self, client: ClientId) {
+    pub(super) fn count_release(&mut self, client: ClientId) {
         let gone = self.client(client).in_flight.min(1);
         self.land(client, gone);
     }
 
-    /// Something of what the client had taken is given back, a part of one or several at once: it
-    /// counts as one, and the last lands when nothing is left.
-    pub(super) fn land_some(&mut self, client: ClientId) {
+    /// Counts a partial or combined release of the client: one take as long as it holds something,
+    /// and all of them when nothing is left.
+    pub(super) fn count_partial_release(&mut self, client: ClientId) {
         let Client { in_flight, held, .. } = self.client(client);
         let nothing_left = held.iter().all(|held| *held == 0);
         let gone = if nothing_left { *in_flight } else { u64::from(*in_flight > 1) };

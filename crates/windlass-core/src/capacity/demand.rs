@@ -1,14 +1,13 @@
 //! A cost checked against a tree.
 //!
-//! Most costs name few resources, and somebody takes one every few nanoseconds: those are kept in
-//! place.
+//! Most costs name few resources and are taken very often, so small ones are stored inline.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::{Amount, ResourceId};
 
-/// A cost checked against a tree: its names are numbers, and what is nothing is left out.
+/// A cost checked against a tree: it has resource ids instead of names, and no amounts of 0.
 #[derive(Clone)]
 pub struct Demand(Amounts);
 
@@ -22,13 +21,13 @@ enum Amounts {
 }
 
 impl Demand {
-    /// The amounts, by resource.
+    /// Iterates over the amounts by resource.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (ResourceId, Amount)> {
         self.amounts().iter().copied()
     }
 
-    /// In the order of the resources, without those of which nothing is wanted.
+    /// Creates a demand from amounts in the order of their resources, without those that are 0.
     pub(super) fn of<E>(amounts: impl Iterator<Item = Result<Entry, E>>) -> Result<Self, E> {
         let mut demand = Self::default();
         for amount in amounts {

@@ -1,4 +1,4 @@
-//! One level of a tree: its counters, and what it counts of those at and below it. Added and removed.
+//! One level of a tree: its counters and statistics; adding and removing levels.
 
 use super::counter::Counter;
 use super::{CapacityTree, RefusalCounts};
@@ -7,27 +7,28 @@ use crate::{LevelId, ResourceCost, ResourceId};
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) parent: Option<LevelId>,
-    /// By resource; shorter than `names` where no client has declared or taken the later ones.
+    /// By resource; shorter than `names` if the later resources were neither declared nor taken
+    /// here.
     pub(super) counters: Vec<Counter>,
-    /// How many clients at or below it have a reservation.
+    /// The number of clients at or below it that have a reservation.
     pub(super) reservation: usize,
-    /// How often a client at or below it was refused, wherever.
+    /// The number of refused demands of clients at or below it, by any level.
     pub(super) refusals: u64,
-    /// How often a client at or below it has taken.
+    /// The number of takes of clients at or below it.
     pub(super) accepted: u64,
-    /// Of these, how many have not given back.
+    /// The number of these that are not released.
     pub(super) in_flight: u64,
-    /// How often it has refused somebody itself.
+    /// The number of refusals by this level itself.
     pub(super) refused: RefusalCounts,
-    /// Clients that take here, and levels right under it.
+    /// The number of its clients and of the levels directly below it.
     pub(super) tenants: usize,
-    /// Whether it goes with its last tenant.
+    /// Whether to remove it with its last tenant.
     leaving: bool,
 }
 
 impl CapacityTree {
-    /// A level under `parent`: what it gives is bound by its own limits and by all above it. The
-    /// number of a removed one may be used again.
+    /// Adds a level below `parent`: its clients are bound by its own limits and by those of all
+    /// levels above. The id of a removed level may be reused.
     pub fn add_level(&mut self, parent: LevelId, limits: &ResourceCost) -> LevelId {
         self.levels[parent.index()].tenants += 1;
         let level = Level::under(Some(parent));
@@ -45,21 +46,21 @@ impl CapacityTree {
         id
     }
 
-    /// Takes a level out, as soon as no client takes there and no level stands under it: now, or
-    /// with the last of these. Until then it binds them as before. The root stays.
+    /// Removes a level as soon as it has no clients and no levels below it, now or later. Until
+    /// then its limits apply as before. The root is never removed.
     pub fn remove_level(&mut self, level: LevelId) {
         self.levels[level.index()].leaving = true;
-        self.let_go(level);
+        self.remove_unused(level);
     }
 
-    /// A client has left this level, or a level under it has.
+    /// Counts one tenant less: a client of this level or a level below it was removed.
     pub(super) fn vacate(&mut self, level: LevelId) {
         self.levels[level.index()].tenants -= 1;
-        self.let_go(level);
+        self.remove_unused(level);
     }
 
     /// Removes the levels that are no longer needed, from here upwards.
-    fn let_go(&mut self, level: LevelId) {
+    fn remove_unused(&mut self, level: LevelId) {
         let mut next = level;
         while let entry = &mut self.levels[next.index()]
             && entry.leaving
@@ -95,7 +96,7 @@ impl Level {
     }
 }
 
-/// The place `index` of `column`, which grows as far as needed.
+/// Returns the entry at `index`; extends `column` with defaults if needed.
 #[inline]
 pub(super) fn grown<T: Default>(column: &mut Vec<T>, index: usize) -> &mut T {
     if column.len() <= index {

@@ -1,4 +1,4 @@
-//! What levels declare: limits, rates and quotas, and which costs they could ever meet.
+//! Declarations of limits, rates and quotas, and the check whether a cost can ever be met.
 
 use super::counter::{Counter, Kind};
 use super::{CapacityTree, CostError, Demand, SLOTS_ID, in_order};
@@ -6,14 +6,14 @@ use crate::nearest::nearest;
 use crate::rate::{Bucket, Window};
 use crate::{ClientId, LevelId, Quota, Rate, RateError, ResourceCost, ResourceId, Timestamp};
 
-/// What a cost meant the last time that somebody asked.
+/// The result of a recent check of a cost.
 #[derive(Clone, Debug)]
 pub(super) struct Recent {
     level: LevelId,
     revision: u64,
     cost: ResourceCost,
     demand: Demand,
-    /// How often somebody has asked for something else since.
+    /// The number of checks of other costs since.
     misses: u32,
 }
 
@@ -22,8 +22,8 @@ impl Recent {
 }
 
 impl CapacityTree {
-    /// Sets the named limits and leaves the others; a name may be new, or have been a rate or a
-    /// quota. A limit below what is in use is a debt. Returns who should look again.
+    /// Sets the named limits and leaves the others unchanged. A name may be new, or have been a
+    /// rate or a quota. A limit below what is in use creates a debt. Returns the clients to wake.
     pub fn set_limits(&mut self, level: LevelId, limits: &ResourceCost) -> Vec<ClientId> {
         let mut wakes = Vec::new();
         self.revision += 1;
@@ -42,9 +42,9 @@ impl CapacityTree {
         in_order(wakes)
     }
 
-    /// Makes a resource of this level come at a rate, in place of what was; it starts full. Another
-    /// rate for one that has a rate keeps what has gathered, up to the new burst. Returns who
-    /// should look again.
+    /// Replaces the limit, rate or quota of a resource at this level with a rate. The bucket starts
+    /// full; if the resource had a rate, it keeps the accumulated amount up to the new burst.
+    /// Returns the clients to wake.
     pub fn set_rate(
         &mut self,
         level: LevelId,
@@ -58,8 +58,8 @@ impl CapacityTree {
         })
     }
 
-    /// Allows so much of a resource of this level in each window, in place of what was. Another
-    /// quota for one that has a quota keeps what the window has used. Returns who should look again.
+    /// Replaces the limit, rate or quota of a resource at this level with a quota. If the resource
+    /// had a quota, the present window keeps what was used. Returns the clients to wake.
     pub fn set_quota(
         &mut self,
         level: LevelId,
@@ -73,7 +73,8 @@ impl CapacityTree {
         })
     }
 
-    /// What `cost` means at `level`, or why it could never be met there.
+    /// Checks `cost` against the limits of `level` and all above it. Fails if it could never be
+    /// met.
     pub fn demand(&self, level: LevelId, cost: &ResourceCost) -> Result<Demand, CostError> {
         let demand = self.actual(level, cost)?;
         for level in self.chain(level) {
@@ -88,8 +89,8 @@ impl CapacityTree {
         Ok(demand)
     }
 
-    /// As [`CapacityTree::demand`], for one who wants it now. Remembers an answer: whoever asks often asks for
-    /// the same. More than a limit is a refusal, too, for whoever moves limits.
+    /// As [`CapacityTree::demand`], for a client that takes at once. Caches the result, because
+    /// frequent callers repeat a cost. Counts a cost above a limit as a refusal, for the balancer.
     pub fn recent_demand(
         &mut self,
         level: LevelId,
@@ -125,8 +126,8 @@ impl CapacityTree {
         })
     }
 
-    /// Keeps what was asked for last, unless what is kept was asked for not long ago: remembering
-    /// costs more than asking.
+    /// Caches a result, unless the cached one was used recently: an insertion costs more than a
+    /// check.
     fn remember(&mut self, level: LevelId, cost: &ResourceCost, demand: &Demand) {
         if let Some(recent) = &mut self.recent
             && recent.misses < Recent::PATIENCE
@@ -138,13 +139,13 @@ impl CapacityTree {
         self.recent = Some(Box::new(Recent { level, revision, cost, demand, misses: 0 }));
     }
 
-    /// What `cost` means at `level`, however much it is: for [`CapacityTree::reconcile`], since what
-    /// was used in the end may be more than could have been asked for.
+    /// Returns the demand for `cost` at `level`, even above a limit: for
+    /// [`CapacityTree::reconcile`], as actual use may exceed what could have been requested.
     pub fn actual(&self, level: LevelId, cost: &ResourceCost) -> Result<Demand, CostError> {
         Demand::of(cost.iter().map(|(name, amount)| Ok((self.declared(level, name)?, amount))))
     }
 
-    /// The number of a name that some level of the chain declares.
+    /// Returns the id of a name that a level of the chain declares.
     fn declared(&self, level: LevelId, name: &str) -> Result<ResourceId, CostError> {
         let limited =
             |resource, level| self.counter(level, resource).and_then(Counter::most).is_some();
@@ -179,8 +180,8 @@ impl CapacityTree {
         Ok(in_order(wakes))
     }
 
-    /// The counter of a name at a level. Of a new name nothing has watched any counter yet; who watches
-    /// everything is told.
+    /// Returns the counter of a name at a level. A new name has no watchers of its own yet, so the
+    /// clients that watch everything are notified.
     fn declare(&mut self, level: LevelId, name: &str, wakes: &mut Vec<ClientId>) -> &mut Counter {
         let resource = self.resource(name).unwrap_or_else(|| {
             wakes.extend(std::mem::take(&mut self.subscribers));

@@ -1,72 +1,73 @@
-//! What is asked of a tree, and the answers that are not yes.
+//! The position of a demand in the queue, and the refusals and errors of a tree.
 
 use thiserror::Error;
 
 use crate::{Amount, LevelId, ResourceId, Timestamp};
 
-/// Where in the queue the work is that asks.
+/// The position of a demand in its client's queue, which decides which reservations bind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Before every work that starts: it has begun already and goes on. Only what is reserved for
-    /// others who go on and stand before it binds it, and as it is no start, neither a rate nor a
-    /// quota does.
+    /// A resumed attempt, before all starts. Only reservations of earlier resumed attempts bind it.
+    /// It is not a start, so rates and quotas do not bind it.
     Resuming,
-    /// It goes on too, behind the client's reservation.
+    /// A resumed attempt behind the client's own reservation.
     ResumingLater,
-    /// Before everything of this client that waits; bound by clients that stand before it.
+    /// The first demand of this client. Only reservations of other clients with earlier turns bind
+    /// it.
     First,
-    /// Behind the client's reservation, and so bound by what is reserved for it as well.
+    /// A demand behind the client's own reservation, which binds it too.
     Later,
 }
 
 impl Place {
-    /// Whether this is no start, so that what counts starts does not matter.
+    /// Returns whether the demand is that of a resumed attempt, to which rates and quotas do not
+    /// apply.
     #[inline]
     pub(crate) fn is_resuming(self) -> bool {
         matches!(self, Place::Resuming | Place::ResumingLater)
     }
 }
 
-/// Everything that stood in the way of a demand.
+/// The reasons for which a demand was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was short, from the client's level upwards; never empty.
+    /// The shortages, from the client's level upwards; never empty.
     pub shortages: Vec<Shortage>,
 }
 
-/// One resource at one level of which there was too little.
+/// A resource of which one level had too little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// The level that refused.
     pub level: LevelId,
     /// The resource that was short.
     pub resource: ResourceId,
-    /// What was asked for.
+    /// The amount of the demand.
     pub wanted: Amount,
     /// Why there was too little.
     pub why: Short,
 }
 
-/// Why there was too little of a resource at one level.
+/// Why one level had too little of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Short {
-    /// Too much is in use, or reserved for works before it. In steps of 1/10 000.
+    /// Too much is in use, or reserved for earlier demands. In steps of 1/10 000.
     Limit {
         /// What is not in use; negative when in debt.
         free: i128,
-        /// What of it is reserved for others.
-        set_aside: i128,
+        /// What is reserved for earlier demands.
+        reserved: i128,
     },
-    /// Too much was taken lately.
+    /// Too much was taken recently.
     Rate {
-        /// When there is enough, also for the works before it, if no other client takes;
-        /// [`Timestamp::MAX`] if they have to take theirs first.
+        /// When there is enough, also for earlier demands, if no other client takes;
+        /// [`Timestamp::MAX`] if those have to be served first.
         at: Timestamp,
     },
     /// Too much was taken in this window.
     Quota {
-        /// When the window begins that has enough; [`Timestamp::MAX`] as for a rate.
+        /// When a window with enough begins; [`Timestamp::MAX`] as for a rate.
         at: Timestamp,
     },
 }
@@ -123,11 +124,11 @@ impl<L: NamedLevel> CostError<L> {
 
 /// Why something cannot be given back; nothing has changed at any level.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{released} of {name:?} cannot be given back: only {held} is held")]
+#[error("cannot release {released} of {name:?}: only {held} is held")]
 pub struct ReleaseError {
     /// The resource.
     pub name: String,
-    /// How much was to be given back.
+    /// The amount of the release.
     pub released: Amount,
     /// How much the client holds.
     pub held: Amount,

@@ -1,14 +1,14 @@
-//! Reservations: a client's place in the queue, and who is to be told when there may be more.
+//! Reservations and watches of clients.
 //!
-//! A reservation binds only what comes later: other clients by their turn, the client's own
-//! later works behind it. So the first of all is bound by nothing. Whoever goes on has a turn before
-//! everybody who starts.
+//! A reservation binds only later demands: those of other clients by its turn, and the client's own
+//! later works. So no reservation binds the first of all. Resumed attempts have turns before all
+//! starts.
 
 use super::counter::Counter;
 use super::{CapacityTree, Place, Refusal, in_order};
 use crate::{Amount, ClientId, LevelId, ResourceId};
 
-/// The place in the queue of a client's first refused work.
+/// The reservation for a client's first refused work.
 #[derive(Clone, Debug)]
 pub(super) struct Reservation {
     pub(super) turn: u64,
@@ -16,14 +16,14 @@ pub(super) struct Reservation {
     pub(super) counters: Vec<(LevelId, ResourceId)>,
 }
 
-/// The turns that were given out.
+/// The turns issued so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turns {
     going_on: u64,
     starting: u64,
 }
 
-/// Those who start have turns from here on, those who go on the ones before.
+/// Starts have turns from here on, resumed attempts the ones before.
 const FIRST_TO_START: u64 = 1 << 63;
 
 /// A watch from this turn is told of whatever makes room: nothing is reserved before it.
@@ -36,18 +36,18 @@ impl Reservation {
 }
 
 impl CapacityTree {
-    /// Has `client` told once when there may be more of this resource at this level.
+    /// Registers `client` for one notification when this resource may have more room at this level.
     ///
     /// # Panics
     ///
-    /// If the level is not one that binds the client.
+    /// Panics if the level does not bind the client.
     pub fn watch(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
         self.levels[level.index()].counter_mut(resource).watch(client, ANY_TURN);
     }
 
-    /// Has `client` told once when there may be more of anything that binds it, also of names that are
-    /// yet to be declared.
+    /// Registers `client` for one notification when any resource that binds it may have more room,
+    /// including resources that are not declared yet.
     pub fn watch_everything(&mut self, client: ClientId) {
         self.subscribers.insert(client);
         let names = self.names.len();
@@ -57,14 +57,14 @@ impl CapacityTree {
         });
     }
 
-    /// Has `client` told once when there may be room here for one who stands where it does in the queue,
-    /// or at its end. Where time makes room it is told only when [`CapacityTree::when`] may have
-    /// become earlier. For one who stands for a single thing: it is told no more once its standing
-    /// reservation ends. And not for one that resumes: nothing reserved binds that.
+    /// Registers `client` for one notification when this counter may have room for its reservation,
+    /// or for one at the end of the queue. Where time makes room, only if [`CapacityTree::when`]
+    /// may have become earlier. For a client that waits for a single demand: the watch ends with its
+    /// reservation. Not for a demand that resumes, because reservations of starts do not bind it.
     ///
     /// # Panics
     ///
-    /// If the level is not one that binds the client.
+    /// Panics if the level does not bind the client.
     pub fn watch_in_line(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
         let turn = self.turn_of(client);
@@ -86,9 +86,9 @@ impl CapacityTree {
         reservation.map_or(next, |reservation| reservation.turn)
     }
 
-    /// Sets what refused the first work of `client` aside for it. `owner` names that work: the same
-    /// one again adds to its request, another takes over its place in the queue. Returns who should
-    /// look again.
+    /// Reserves what refused the first work of `client`. `owner` identifies that work: the same one
+    /// again extends its reservation, and another takes it over with its turn. Returns the clients
+    /// to wake.
     pub fn reserve(&mut self, client: ClientId, owner: u64, refusal: &Refusal) -> Vec<ClientId> {
         let known = self.client(client).reservation.as_ref().filter(|known| !known.goes_on());
         let turn = known.map(|known| known.turn).unwrap_or_else(|| {
@@ -98,8 +98,8 @@ impl CapacityTree {
         self.reserve_at(turn, client, owner, refusal)
     }
 
-    /// As [`CapacityTree::reserve`], for a work that has begun already and goes on: its turn comes before
-    /// those of all works that start, of any client.
+    /// As [`CapacityTree::reserve`], for an attempt that resumes: its turn is before those of all
+    /// starts of all clients.
     pub fn reserve_to_resume(
         &mut self,
         client: ClientId,
@@ -146,14 +146,14 @@ impl CapacityTree {
         in_order(wakes)
     }
 
-    /// Ends the client's reservation, if it has one, and what it watches in the queue for it.
-    /// Returns who should look again.
+    /// Ends the client's reservation, if it has one, and the watches that belong to it. Returns the
+    /// clients to wake.
     pub fn withdraw(&mut self, client: ClientId) -> Vec<ClientId> {
         self.end_reservation(client, Counter::wake)
     }
 
-    /// As [`CapacityTree::withdraw`], because the client has just taken what it stood for. That
-    /// changes less for those behind it, so fewer have to look again.
+    /// As [`CapacityTree::withdraw`], after the client has taken what was reserved for it. Later
+    /// demands gain less than by a withdrawal, so fewer clients are woken.
     pub fn serve(&mut self, client: ClientId) -> Vec<ClientId> {
         self.end_reservation(client, Counter::wake_next)
     }
@@ -182,16 +182,17 @@ impl CapacityTree {
         assert!(binds, "a client watches what binds it: its own level and those above");
     }
 
-    /// What is reserved of this resource at this level for `client` itself, in steps of 1/10 000.
+    /// Returns what is reserved of this resource at this level for `client` itself, in steps of
+    /// 1/10 000.
     #[must_use]
-    pub fn set_aside_for(&self, client: ClientId, level: LevelId, resource: ResourceId) -> i128 {
+    pub fn reserved_for(&self, client: ClientId, level: LevelId, resource: ResourceId) -> i128 {
         let own = self.client(client).reservation.as_ref().map(|own| own.turn);
         let counter = self.counter(level, resource);
         own.zip(counter)
             .map_or(0, |(turn, counter)| counter.set_aside(turn + 1) - counter.set_aside(turn))
     }
 
-    /// Requests with turns before this one bind the one who asks.
+    /// Returns the turn before which reservations bind a demand at this place.
     #[inline]
     pub(super) fn bound(&self, client: ClientId, place: Place) -> u64 {
         let own = self.client(client).reservation.as_ref();

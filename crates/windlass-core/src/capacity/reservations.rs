@@ -1,16 +1,16 @@
-//! The queue at one resource of one level: what is reserved for whom, in the order of their turns.
+//! The reservations at one counter, in the order of their turns.
 //!
-//! A request is added, looked up and removed in O(log n), and so is the sum over all before it: a
-//! binary indexed tree over the requests by turn. Only a turn that comes late, behind which others
-//! stand here already, costs O(n). Removed ones stay as nothing until they are the larger part.
+//! Adding, finding and removing a reservation take O(log n), and so does the sum of all before a
+//! turn: the sums form a binary indexed tree (Fenwick tree). Only inserting before existing turns
+//! takes O(n). A removed reservation stays with an amount of 0 until such entries are the majority.
 
 use crate::Amount;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
-    /// By turn; nothing wanted where a request was withdrawn.
+    /// By turn; an amount of 0 where a reservation was removed.
     requests: Vec<Request>,
-    /// Place `i` holds the sum over the last `lowest_bit(i + 1)` requests up to `i`.
+    /// Entry `i` is the sum of the last `lowest_bit(i + 1)` reservations up to `i`.
     sums: Vec<i128>,
     alive: usize,
 }
@@ -26,8 +26,8 @@ impl Reservations {
         self.alive == 0
     }
 
-    /// Sets `wanted` aside for this turn, in place of what was, which it returns; nothing removes
-    /// it.
+    /// Reserves `wanted` for this turn and returns the amount reserved before; 0 removes the
+    /// reservation.
     pub(super) fn set(&mut self, turn: u64, wanted: Amount) -> Amount {
         match self.place(turn) {
             Ok(place) => self.replace(place, wanted),
@@ -39,12 +39,12 @@ impl Reservations {
         }
     }
 
-    /// Whether something is reserved here for this turn.
+    /// Returns whether this turn has a reservation here.
     pub(super) fn reserves(&self, turn: u64) -> bool {
         self.place(turn).is_ok_and(|place| self.requests[place].wanted != Amount::ZERO)
     }
 
-    /// What is reserved for all turns before this one, in steps.
+    /// Returns the sum of the reservations for all turns before this one, in steps.
     #[inline]
     pub(super) fn sum_before(&self, turn: u64) -> i128 {
         if self.is_empty() { 0 } else { self.sum(turn) }
@@ -61,7 +61,7 @@ impl Reservations {
         sum
     }
 
-    /// The turns that stand here, in order, with what is reserved for them.
+    /// Iterates over the turns with a reservation, in order, and their amounts.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Amount)> {
         let alive = self.requests.iter().filter(|request| request.wanted != Amount::ZERO);
         alive.map(|request| (request.turn, request.wanted))
@@ -109,7 +109,7 @@ impl Reservations {
         }
     }
 
-    /// The sum that belongs at `place`, out of those before it.
+    /// Computes the entry of `sums` at `place` from those before it.
     fn sum_at(&self, place: usize) -> i128 {
         let mut sum = i128::from(self.requests[place].wanted.steps());
         let mut width = 1;
@@ -131,9 +131,9 @@ mod tests {
 
     use super::*;
 
-    /// Sums and order are those of a plain map, whatever comes and goes.
+    /// Compares sums and order with a plain map under random changes.
     #[test]
-    fn a_line_sums_like_a_map() {
+    fn reservations_sum_like_a_map() {
         let mut reservations = Reservations::default();
         let mut map = BTreeMap::new();
         let mut random = 1u64;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withdrawn_does_not_pile_up() {
+    fn removed_reservations_do_not_accumulate() {
         let mut reservations = Reservations::default();
         for turn in 0..1000 {
             reservations.set(turn, Amount::from(1));

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::{Amount, Quota, Rate};
 
-mod line;
+mod queue;
 mod rates;
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -92,7 +92,7 @@ fn a_refusal_names_everything_that_was_short() {
     let refusal = refused(&mut tree, client, &both);
     let short = |short: &Shortage| (short.level, tree.name(short.resource).to_owned(), short.why);
     let shortages: Vec<_> = refusal.shortages.iter().map(short).collect();
-    let limit = |units: i128| Short::Limit { free: units * UNIT, set_aside: 0 };
+    let limit = |units: i128| Short::Limit { free: units * UNIT, reserved: 0 };
     let expected = [(team, "cpu", limit(0)), (ROOT, "cpu", limit(1)), (ROOT, "gpu", limit(1))];
     assert_eq!(shortages, expected.map(|(level, name, why)| (level, name.to_owned(), why)));
 }
@@ -133,7 +133,7 @@ fn releasing_more_than_is_held_is_an_error_and_changes_nothing() {
     tree.try_take(a, &two, Place::First, NOW).expect("everything is free");
     tree.try_take(b, &three, Place::First, NOW).expect("everything is free");
     let error = tree.try_give_back(a, &three).unwrap_err();
-    assert_eq!(error.to_string(), "3 of \"cpu\" cannot be given back: only 2 is held");
+    assert_eq!(error.to_string(), "cannot release 3 of \"cpu\": only 2 is held");
     assert_eq!(tree.free(tree.level_of(a), "cpu"), Some(6 * UNIT));
     assert_eq!(tree.free(ROOT, "cpu"), Some(5 * UNIT), "the parent is not credited");
     assert!(tree.reconcile(a, &three, &two, NOW).is_err());
@@ -236,7 +236,7 @@ fn reconcile_below_the_estimate_makes_room_at_every_level() {
     let refusal = refused(&mut tree, b, &eight);
     watch(&mut tree, b, &refusal);
     assert_eq!(tree.reconcile(a, &eight, &two, NOW), Ok(vec![b]));
-    tree.try_take(b, &eight, Place::First, NOW).expect("it was told that there is room");
+    tree.try_take(b, &eight, Place::First, NOW).expect("it was notified of the room");
     tree.check();
 }
 
@@ -361,7 +361,7 @@ fn a_level_counts_what_it_accepts_and_refuses_by_reason() {
 
     let counts = tree.counts(ROOT);
     assert_eq!((counts.accepted, counts.in_flight, counts.waiting), (1, 1, 1));
-    assert_eq!((counts.refused.limit, counts.refused.set_aside), (1, 1));
+    assert_eq!((counts.refused.limit, counts.refused.reserved), (1, 1));
     assert_eq!(counts.refused.total(), 2);
     let team_b = tree.level_of(b);
     assert_eq!(tree.counts(team_b).refused.total(), 0, "the root refused, not the team");
@@ -396,7 +396,7 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
 }
 
 #[test]
-fn what_is_handed_over_is_given_back_by_the_one_who_has_it() {
+fn a_transferred_hold_is_released_by_its_new_client() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
     let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
     let three = demand(&tree, a, 3);
@@ -411,7 +411,7 @@ fn what_is_handed_over_is_given_back_by_the_one_who_has_it() {
 }
 
 #[test]
-fn who_watches_everything_is_told_of_every_level_above_and_of_new_names() {
+fn a_client_that_watches_everything_is_notified_of_every_level_above_and_of_new_names() {
     let (mut tree, [a, b]) = two_teams();
     let two = demand(&tree, b, 2);
     tree.take(b, &two, NOW);
@@ -421,7 +421,7 @@ fn who_watches_everything_is_told_of_every_level_above_and_of_new_names() {
     let team = tree.level_of(a);
     assert_eq!(tree.set_limits(team, &amounts([("gpu", 1)])), [a], "a new name");
     assert_eq!(tree.set_limits(team, &amounts([("cpu", 9)])), [a], "it still watched that");
-    assert_eq!(tree.set_limits(team, &amounts([("gpu", 2), ("cpu", 10)])), [], "told already");
+    assert_eq!(tree.set_limits(team, &amounts([("gpu", 2), ("cpu", 10)])), [], "notified already");
     tree.check();
 }
 

@@ -1,4 +1,4 @@
-//! What a tree tells about itself; nothing here changes anything.
+//! Read-only queries on a tree.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use super::counter::{Counter, Kind};
 use super::{CapacityTree, Place};
 use crate::{Amount, ClientId, LevelId, Quota, Rate, ResourceCost, ResourceId, Timestamp};
 
-/// How a resource with a limit fares at one level, in steps of 1/10 000.
+/// The usage of a limited resource at one level, in steps of 1/10 000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// What is in use, no more than the limit.
+    /// What is in use, at most the limit.
     pub(crate) used: u64,
     pub(crate) limit: u64,
-    /// How often it has refused someone, ever.
+    /// The number of refusals so far.
     pub(crate) refusals: u64,
-    /// Whether those who are in the queue here want more than is free.
+    /// Whether the reservations here exceed what is free.
     pub(crate) short: bool,
 }
 
 impl CapacityTree {
-    /// What the one who asks may take of one resource at one level, in steps of 1/10 000: what is
-    /// free without what is reserved for those before it. Negative when in debt, `i128::MAX` where
-    /// it is not limited.
+    /// Returns what a demand may take of one resource at one level, in steps of 1/10 000: what is
+    /// free minus the reservations that bind it. Negative when in debt, `i128::MAX` where the
+    /// resource is unlimited.
     #[must_use]
     pub fn room(
         &self,
@@ -39,9 +39,9 @@ impl CapacityTree {
         }
     }
 
-    /// When time makes room for `wanted` at a rate or quota, if nothing else takes; `now` if there
-    /// is room, [`Timestamp::MAX`] if those who stand before have to take theirs first. None where
-    /// time does not matter.
+    /// Returns when a rate or quota has room for `wanted`, if no client takes meanwhile: `now` if
+    /// it has room already, [`Timestamp::MAX`] if earlier reservations have to be served first.
+    /// Returns `None` where time makes no room.
     #[must_use]
     pub fn when(
         &self,
@@ -55,28 +55,28 @@ impl CapacityTree {
         self.counter(level, resource)?.when(wanted, self.bound(client, place), now)
     }
 
-    /// `level` and all above it, upwards.
+    /// Iterates over `level` and all levels above it, upwards.
     pub fn levels_from(&self, level: LevelId) -> impl Iterator<Item = LevelId> {
         self.chain(level)
     }
 
-    /// Whether time matters: a rate or a quota has been set somewhere. If not, any time will do
-    /// where one is asked for.
+    /// Returns whether a rate or a quota was ever set. If not, the times passed to other functions
+    /// do not matter.
     #[must_use]
     #[inline]
     pub fn is_timed(&self) -> bool {
         self.timed
     }
 
-    /// A number that changes whenever a level, a limit, a rate or a quota is declared: while it stays,
-    /// a cost that could be met still can.
+    /// Returns a number that changes with every declaration of a level, limit, rate or quota. While
+    /// it is unchanged, a cost that could be met still can.
     #[must_use]
     #[inline]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What this level itself has free, by name; nothing when in debt.
+    /// Returns what this level itself has free, by name; 0 when in debt.
     #[must_use]
     pub fn available(&self, level: LevelId, now: Timestamp) -> ResourceCost {
         let amounts = self
@@ -85,7 +85,8 @@ impl CapacityTree {
         amounts.map(|(name, amount)| (name.to_owned(), amount)).collect()
     }
 
-    /// What is free at `level` and all above it, the least of each; none if anything is exhausted.
+    /// Returns the minimum of what `level` and all levels above it have free, by name; `None` if a
+    /// resource is exhausted.
     #[must_use]
     pub fn peek(&self, level: LevelId, now: Timestamp) -> Option<ResourceCost> {
         let mut least = BTreeMap::new();
@@ -102,8 +103,8 @@ impl CapacityTree {
         Some(least.into_iter().collect())
     }
 
-    /// What part of each limit of this level is in use, from 0 to 1; 0 for a limit of 0. Rates and
-    /// quotas have no part in it: nothing holds them.
+    /// Returns the fraction of each limit of this level that is in use, from 0 to 1; 0 for a limit
+    /// of 0. Rates and quotas are left out, because they are not held.
     #[must_use]
     pub fn utilization(&self, level: LevelId) -> Vec<(&str, f64)> {
         let limited =
@@ -111,7 +112,7 @@ impl CapacityTree {
         limited.map(|(name, (used, limit))| (name, ratio(used, limit))).collect()
     }
 
-    /// The limits of this level, by name. Rates and quotas are not among them.
+    /// Returns the limits of this level by name, without rates and quotas.
     #[must_use]
     pub fn limits(&self, level: LevelId) -> ResourceCost {
         let limited =
@@ -119,7 +120,7 @@ impl CapacityTree {
         limited.map(|(name, limit)| (name.to_owned(), limit)).collect()
     }
 
-    /// The rate at which a resource of this level comes, if it does.
+    /// Returns the rate of a resource at this level, if it has one.
     #[must_use]
     pub fn rate(&self, level: LevelId, name: &str) -> Option<Rate> {
         match &self.counter(level, self.resource(name)?)?.kind {
@@ -128,7 +129,7 @@ impl CapacityTree {
         }
     }
 
-    /// The quota of a resource of this level, if it has one.
+    /// Returns the quota of a resource at this level, if it has one.
     #[must_use]
     pub fn quota(&self, level: LevelId, name: &str) -> Option<Quota> {
         match &self.counter(level, self.resource(name)?)?.kind {
@@ -137,15 +138,15 @@ impl CapacityTree {
         }
     }
 
-    /// What is free of a resource at one level, in steps of 1/10 000; negative when in debt, none
-    /// where it has no limit.
+    /// Returns what is free of a limited resource at one level, in steps of 1/10 000; negative when
+    /// in debt, `None` without a limit.
     #[must_use]
     pub fn free(&self, level: LevelId, name: &str) -> Option<i128> {
         let counter = self.counter(level, self.resource(name)?)?;
         Some(i128::from(counter.limit()?.steps()) - counter.in_use)
     }
 
-    /// How a resource of this level fares; none where it has no limit.
+    /// Returns the usage of a resource at this level, or `None` without a limit.
     pub(crate) fn usage(&self, level: LevelId, name: &str) -> Option<Usage> {
         let counter = self.counter(level, self.resource(name)?)?;
         let (used, limit) = counter.used()?;
@@ -154,13 +155,14 @@ impl CapacityTree {
         Some(Usage { used, limit, refusals: counter.refusals, short: wanted > free.max(0) })
     }
 
-    /// How often clients at or below this level were refused, ever, and how many are in the queue.
+    /// Returns the number of refusals so far of clients at or below this level, and the number of
+    /// their reservations.
     pub(crate) fn asked(&self, level: LevelId) -> (u64, usize) {
         let level = &self.levels[level.index()];
         (level.refusals, level.reservation)
     }
 
-    /// The counters of a level with their names.
+    /// Iterates over the counters of a level with their names.
     fn counters(&self, level: LevelId) -> impl Iterator<Item = (&str, &Counter)> {
         self.names.iter().zip(&self.levels[level.index()].counters)
     }
@@ -174,7 +176,7 @@ impl Counter {
         }
     }
 
-    /// What is in use of a limit, no more than all of it, and the limit.
+    /// Returns what is in use of a limit, at most all of it, and the limit.
     fn used(&self) -> Option<(u64, u64)> {
         let limit = self.limit()?.steps();
         Some((u64::try_from(self.in_use).map_or(limit, |used| used.min(limit)), limit))

@@ -1,8 +1,8 @@
-//! Who is to be told when there may be more of one resource at one level, in the order in which it
-//! could be of use to them.
+//! The clients to notify when one counter may have more room, in the order of their turns.
 //!
-//! Each watches from a turn: what is reserved for those before that turn binds it in any case. Some
-//! are armed, which means that they know by themselves when time will bring what they want.
+//! Each client watches from a turn: earlier reservations bind it in any case, so it is notified
+//! only if the room exceeds them. An armed client has a timer for the time at which a rate or quota
+//! makes room for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +30,13 @@ impl Watchers {
         self.watches.keys().copied()
     }
 
-    /// From which turn `client` watches, if it does.
+    /// Returns the turn from which `client` watches, if it does.
     pub(super) fn turn(&self, client: ClientId) -> Option<u64> {
         self.watches.get(&client).map(|watch| watch.turn)
     }
 
-    /// One that watches already is told of everything that either would be told of.
+    /// Adds a watch. A client that watches already is then notified of everything that either watch
+    /// covers.
     pub(super) fn add(&mut self, client: ClientId, watch: Watch) {
         let before = self.watches.get(&client).copied();
         let both = before.unwrap_or(watch);
@@ -55,13 +56,15 @@ impl Watchers {
         Some(watch)
     }
 
-    /// Moves those to `wakes` who watch from a turn that is `near`, up to the first that is not.
+    /// Moves clients to `wakes` in the order of their turns, up to the first turn that is not
+    /// `near`.
     pub(super) fn tell(&mut self, near: impl Fn(u64) -> bool, wakes: &mut Vec<ClientId>) {
         tell(&mut self.armed, &mut self.watches, &near, wakes);
         tell(&mut self.unarmed, &mut self.watches, &near, wakes);
     }
 
-    /// As [`Watchers::tell`], after `giver` itself has made room: it is told, and goes on watching.
+    /// As [`Watchers::tell`], after `giver` itself has made room: it is notified, and keeps
+    /// watching.
     pub(super) fn tell_others(
         &mut self,
         giver: ClientId,
@@ -77,7 +80,7 @@ impl Watchers {
         wakes.extend(own.filter(|own| near(own.turn)).map(|_| giver));
     }
 
-    /// As [`Watchers::tell`], without those who are armed.
+    /// As [`Watchers::tell`], without armed clients.
     pub(super) fn tell_unarmed(&mut self, near: impl Fn(u64) -> bool, wakes: &mut Vec<ClientId>) {
         tell(&mut self.unarmed, &mut self.watches, &near, wakes);
     }

@@ -64,7 +64,7 @@ fn a_column_that_removes_as_it_grows_does_not_grow() {
 }
 
 #[test]
-fn an_empty_column_made_by_removing_everything_goes_on() {
+fn an_emptied_column_can_grow_again() {
     let mut column = counted(2 * CHUNK);
     (0..2 * CHUNK).for_each(|id| assert!(column.take(id).is_some()));
     assert_eq!((column.iter().count(), column.chunks.len()), (0, 0));

@@ -1,4 +1,4 @@
-//! Taking several names together, or a place in line.
+//! Claims: acquiring several names together, or waiting for them in the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,28 +7,28 @@ use thiserror::Error;
 use super::{CoordinationEvent, CoordinationState, Entry, Machine};
 use crate::Timestamp;
 use crate::lease::{HolderId, LeaseTerms, Remains, Token};
-use crate::line::{Name, Need, Ticket};
 use crate::lock::{Lock, LockAcquire};
 use crate::semaphore::{SemaphoreAcquire, WeightError};
+use crate::wait_queue::{Name, Need, Waiter};
 
-/// A request for several names, together or not at all.
+/// A request for several names, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Who asks; unique for one life of one holder.
+    /// The holder, with an id that is unique for its lifetime.
     pub holder: HolderId,
-    /// What it asks for.
+    /// The names that it needs.
     pub needs: Vec<Need>,
-    /// Larger is more urgent.
+    /// The priority; larger is more urgent.
     pub priority: i64,
-    /// For how long it wants to hold them.
+    /// How long it wants to hold the names.
     pub terms: LeaseTerms,
-    /// Whether something may be left of the holder once its lease is stale.
+    /// Whether processes of the holder may be left once its lease is stale.
     pub remains: Remains,
 }
 
 impl Claim {
-    /// A claim with the usual terms.
+    /// Returns a claim with priority 0 and the default terms.
     #[must_use]
     pub fn new(holder: HolderId, needs: Vec<Need>) -> Self {
         let (terms, remains) = (LeaseTerms::default(), Remains::None);
@@ -36,114 +36,114 @@ impl Claim {
     }
 }
 
-/// The answer to a [`Claim`].
+/// The result of a [`Claim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Claimed {
-    /// All names are held, in the order in which they were asked for.
+    /// All names are held, in the order of the claim.
     Held(Vec<Hold>),
-    /// None is held; the holder has a place in line. Never empty.
+    /// No name was acquired, and the holder is a waiter in the queue. Never empty.
     Refused(Vec<NameRefusal>),
 }
 
-/// One name that is held now.
+/// One name that was acquired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The name.
     pub name: Name,
-    /// The token to show.
+    /// The fencing token of the hold.
     pub token: Token,
-    /// How it was had.
+    /// How it was acquired.
     pub taken: Taken,
 }
 
-/// How a name was had.
+/// How a name was acquired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It was free.
+    /// The name was free.
     Acquired,
-    /// The holder had the lock already.
+    /// The holder has the lock already.
     Extended,
-    /// The holder had at least as many slots already.
+    /// The holder has at least as many slots already.
     AlreadyHeld,
     /// The holder had fewer slots.
     Upgraded,
-    /// The lock was taken from a stale holder.
+    /// The lock was reclaimed from a stale holder.
     Reclaimed {
-        /// From whom.
+        /// The stale holder.
         from: HolderId,
     },
 }
 
-/// One name that could not be had.
+/// One name that refused a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameRefusal {
     /// The name.
     pub name: Name,
-    /// How much of it nobody holds.
+    /// The number of its free slots.
     pub available: u32,
-    /// Who holds it, if not enough is free.
+    /// The holders, if too little is free.
     pub holders: Vec<HolderId>,
-    /// Who stands before us with a claim on what is free, in order.
+    /// The waiters before this claim for which the free slots are reserved, in order.
     pub ahead: Vec<HolderId>,
 }
 
-/// A claim that makes no sense; nothing has changed.
+/// A claim that is not valid; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// It asks for nothing.
-    #[error("no name was asked for")]
+    /// The claim names nothing.
+    #[error("no name given")]
     Nothing,
-    /// A name is asked for twice.
-    #[error("{name} was asked for twice")]
+    /// The claim repeats a name.
+    #[error("{name} is named twice")]
     Twice {
-        /// The name.
+        /// The repeated name.
         name: Name,
     },
-    /// A semaphore has never been declared.
-    #[error("semaphore {name:?} is not known; say how many slots it has with --capacity")]
+    /// A semaphore was never declared.
+    #[error("unknown semaphore {name:?}; declare its number of slots with --capacity")]
     Undeclared {
-        /// Its name.
+        /// The semaphore's name.
         name: String,
     },
-    /// A lock has no slots.
-    #[error("{name} has no slots: ask for it with a weight of 1")]
+    /// The claim needs a weight other than 1 of a lock.
+    #[error("{name} has no slots: its weight must be 1")]
     LockWeight {
         /// The lock.
         name: Name,
     },
-    /// So many slots can never be had.
+    /// A weight can never be acquired.
     #[error("{name}: {source}")]
     Weight {
         /// The semaphore.
         name: Name,
-        /// Why.
+        /// The reason.
         source: WeightError,
     },
 }
 
 impl CoordinationState {
-    /// What would refuse a claim, if it were made now.
+    /// Returns the names that would refuse a claim now.
     pub fn obstacles(&self, claim: &Claim, now: Timestamp) -> Result<Vec<NameRefusal>, ClaimError> {
         self.validate(claim)?;
         Ok(self.refusals(claim, now))
     }
 
-    /// Takes all names, or none and a place in line. A name is refused while others hold too much
-    /// of it, or while what is free of it is set aside for someone who stands before us.
+    /// Acquires all names, or none and queues the claim. A name refuses a claim while other holders
+    /// have too much of it, or while what is free is reserved for earlier waiters.
     pub fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Claimed, ClaimError> {
         self.validate(claim)?;
         self.make_room(claim, now);
         let refusals = self.refusals(claim, now);
         if refusals.is_empty() {
             let holds = claim.needs.iter().map(|need| self.take(claim, need, now)).collect();
-            self.line.remove(&claim.holder);
-            self.ring(now);
+            self.queue.remove(&claim.holder);
+            self.notify(now);
             return Ok(Claimed::Held(holds));
         }
-        self.stand_in_line(claim, &refusals);
-        self.ring(now);
+        self.enqueue(claim, &refusals);
+        self.notify(now);
         Ok(Claimed::Refused(refusals))
     }
 
@@ -172,7 +172,8 @@ impl CoordinationState {
         Ok(())
     }
 
-    /// Frees what is stale, except a lock, which [`Lock::acquire`] takes over from its holder.
+    /// Frees stale slots. A stale lock stays, because [`Lock::acquire`] reclaims it and returns its
+    /// holder.
     fn make_room(&mut self, claim: &Claim, now: Timestamp) {
         for need in &claim.needs {
             match need.name {
@@ -183,11 +184,11 @@ impl CoordinationState {
     }
 
     fn refusals(&self, claim: &Claim, now: Timestamp) -> Vec<NameRefusal> {
-        let place = self.line.place(&claim.holder, claim.priority);
+        let place = self.queue.place(&claim.holder, claim.priority);
         claim.needs.iter().filter_map(|need| self.refusal(claim, need, place, now)).collect()
     }
 
-    /// Why a name cannot be had by one who stands at `place`.
+    /// Returns why a name refuses a claim at `place` in the queue, or `None` if it does not.
     fn refusal(
         &self,
         claim: &Claim,
@@ -197,25 +198,27 @@ impl CoordinationState {
     ) -> Option<NameRefusal> {
         let (name, holder) = (&need.name, &claim.holder);
         let room = self.room(name, Some(holder), now);
-        // Who holds a part already is not bound by those who wait for it to go.
+        // A holder that extends its hold is not bound by waiters, which wait for it to release.
         let holds = self.leases(name).any(|lease| lease.holder == *holder && !lease.is_stale(now));
         let bound = if holds { 0 } else { place };
-        let asides = self.line.ahead(bound, now).map(|ticket| (ticket, ticket.aside(name)));
-        let asides: Vec<_> = asides.filter(|(_, aside)| *aside > 0).collect();
-        let aside = asides.iter().fold(0_u32, |sum, (_, aside)| sum.saturating_add(*aside));
-        if need.weight <= room.saturating_sub(aside) {
+        let reservations =
+            self.queue.ahead(bound, now).map(|waiter| (waiter, waiter.reserved(name)));
+        let reservations: Vec<_> = reservations.filter(|(_, reserved)| *reserved > 0).collect();
+        let reserved =
+            reservations.iter().fold(0_u32, |sum, (_, reserved)| sum.saturating_add(*reserved));
+        if need.weight <= room.saturating_sub(reserved) {
             return None;
         }
         let held = need.weight > room;
         let others = self.leases(name).filter(|lease| !lease.is_reclaimable(now));
         let others = others.filter(|lease| lease.holder != *holder || lease.is_stale(now));
         let holders = others.filter(|_| held).map(|lease| lease.holder.clone()).collect();
-        let ahead = asides.iter().filter(|_| !held).map(|(ticket, _)| ticket.holder.clone());
+        let ahead = reservations.iter().filter(|_| !held).map(|(waiter, _)| waiter.holder.clone());
         let available = self.room(name, None, now);
         Some(NameRefusal { name: name.clone(), available, holders, ahead: ahead.collect() })
     }
 
-    /// How much of a name is held by nobody but `holder`.
+    /// Returns how much of a name no holder but `holder` has.
     fn room(&self, name: &Name, holder: Option<&HolderId>, now: Timestamp) -> u32 {
         let Some(entry) = self.names.get(name) else { return 1 };
         let slots = entry.machine.slots();
@@ -239,74 +242,75 @@ impl CoordinationState {
         if let Taken::Reclaimed { from } = &taken {
             let (name, from) = (name.clone(), from.clone());
             let token = before.expect("it was held");
-            self.tell(CoordinationEvent::Reclaimed { name, from, token });
+            self.record(CoordinationEvent::Reclaimed { name, from, token });
         }
         if matches!(taken, Taken::Acquired | Taken::Reclaimed { .. }) {
             let lease = self.lease_mut(&name, token).expect("it was taken just now");
             lease.remains = claim.remains;
             let (name, holder) = (name.clone(), holder.clone());
-            self.tell(CoordinationEvent::Acquired { name, holder, token });
+            self.record(CoordinationEvent::Acquired { name, holder, token });
         }
         Hold { name, token, taken }
     }
 
-    /// Notes what has refused the claim on its ticket; the first time, at the end of its line.
-    fn stand_in_line(&mut self, claim: &Claim, refusals: &[NameRefusal]) {
+    /// Records on the holder's waiter what has refused the claim. Queues a new waiter if there is
+    /// none, or if its needs have changed.
+    fn enqueue(&mut self, claim: &Claim, refusals: &[NameRefusal]) {
         let refused = refusals.iter().map(|refusal| refusal.name.clone());
-        let ticket = self.line.get_mut(&claim.holder);
-        if let Some(ticket) = ticket.filter(|ticket| ticket.needs == claim.needs) {
-            ticket.refused.extend(refused);
-            ticket.rung_at = None;
+        let waiter = self.queue.get_mut(&claim.holder);
+        if let Some(waiter) = waiter.filter(|waiter| waiter.needs == claim.needs) {
+            waiter.refused.extend(refused);
+            waiter.notified_at = None;
             return;
         }
         for name in refused.clone() {
-            self.tell(CoordinationEvent::Denied { name, holder: claim.holder.clone() });
+            self.record(CoordinationEvent::Denied { name, holder: claim.holder.clone() });
         }
-        self.line.remove(&claim.holder);
+        self.queue.remove(&claim.holder);
         self.arrivals += 1;
-        self.line.insert(Ticket {
+        self.queue.insert(Waiter {
             holder: claim.holder.clone(),
             priority: claim.priority,
             arrival: self.arrivals,
             needs: claim.needs.clone(),
             refused: refused.collect(),
-            rung_at: None,
+            notified_at: None,
         });
     }
 
-    /// Finds those in line for whom there is room now, and names each of them once.
-    pub(super) fn ring(&mut self, now: Timestamp) {
+    /// Notifies each waiter once for which there is room now.
+    pub(super) fn notify(&mut self, now: Timestamp) {
         let mut left: BTreeMap<Name, u32> = BTreeMap::new();
-        let mut rung = BTreeSet::new();
-        for ticket in self.line.tickets().iter().filter(|ticket| !ticket.is_overdue(now)) {
-            for Need { name, .. } in &ticket.needs {
+        let mut notified = BTreeSet::new();
+        for waiter in self.queue.waiters().iter().filter(|waiter| !waiter.is_overdue(now)) {
+            for Need { name, .. } in &waiter.needs {
                 if !left.contains_key(name) {
                     left.insert(name.clone(), self.room(name, None, now));
                 }
             }
-            let room = |need: &Need| left[&need.name].saturating_add(self.own(ticket, need, now));
-            let fits = ticket.needs.iter().all(|need| need.weight <= room(need));
+            let room = |need: &Need| left[&need.name].saturating_add(self.own(waiter, need, now));
+            let fits = waiter.needs.iter().all(|need| need.weight <= room(need));
             if fits {
-                rung.insert(ticket.holder.clone());
+                notified.insert(waiter.holder.clone());
             }
-            for need in &ticket.needs {
-                let taken = if fits { need.weight } else { ticket.aside(&need.name) };
+            for need in &waiter.needs {
+                let taken = if fits { need.weight } else { waiter.reserved(&need.name) };
                 let left = left.get_mut(&need.name).expect("it was put in above");
                 *left = left.saturating_sub(taken);
             }
         }
-        for ticket in self.line.tickets_mut() {
-            if ticket.rung_at.is_none() && rung.contains(&ticket.holder) {
-                ticket.rung_at = Some(now);
-                self.rings.push(ticket.holder.clone());
+        for waiter in self.queue.iter_mut() {
+            if waiter.notified_at.is_none() && notified.contains(&waiter.holder) {
+                waiter.notified_at = Some(now);
+                self.notified.push(waiter.holder.clone());
             }
         }
     }
 
-    /// How much of what it waits for a ticket's holder has already.
-    fn own(&self, ticket: &Ticket, need: &Need, now: Timestamp) -> u32 {
+    /// Returns how much of a need the waiter's holder has already.
+    fn own(&self, waiter: &Waiter, need: &Need, now: Timestamp) -> u32 {
         let mut leases = self.leases(&need.name).filter(|lease| !lease.is_stale(now));
-        leases.find(|lease| lease.holder == ticket.holder).map_or(0, |lease| lease.weight)
+        leases.find(|lease| lease.holder == waiter.holder).map_or(0, |lease| lease.weight)
     }
 }
 

@@ -1,59 +1,59 @@
-//! What happens to names, told once each, and counted.
+//! Events of names, each reported once and counted.
 
 use crate::lease::{HolderId, Token};
-use crate::line::Name;
+use crate::wait_queue::Name;
 
-/// Something has happened to a name.
+/// An event of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CoordinationEvent {
-    /// It was taken.
+    /// A holder acquired the name.
     Acquired {
         /// The name.
         name: Name,
-        /// By whom.
+        /// The new holder.
         holder: HolderId,
-        /// Under which token.
+        /// The token of the hold.
         token: Token,
     },
-    /// It was given back.
+    /// A holder released the name.
     Released {
         /// The name.
         name: Name,
-        /// By whom.
+        /// The former holder.
         holder: HolderId,
-        /// Under which token it was held.
+        /// The token of the hold.
         token: Token,
     },
-    /// It was refused to someone who had not been waiting.
+    /// The name refused a new claim.
     Denied {
         /// The name.
         name: Name,
-        /// To whom.
+        /// The holder that claimed.
         holder: HolderId,
     },
-    /// It was taken from a holder whose lease was stale.
+    /// The name was reclaimed from a stale holder.
     Reclaimed {
         /// The name.
         name: Name,
-        /// From whom.
+        /// The stale holder.
         from: HolderId,
-        /// Under which token it was held.
+        /// The token of its hold.
         token: Token,
     },
-    /// A lease was noticed to be stale, for the first time.
+    /// A lease was seen to be stale for the first time.
     Stale {
         /// The name.
         name: Name,
-        /// Whose.
+        /// The stale holder.
         holder: HolderId,
-        /// Under which token it is held.
+        /// The token of its hold.
         token: Token,
     },
 }
 
 impl CoordinationEvent {
-    /// To which name.
+    /// Returns the name of the event.
     #[must_use]
     pub fn name(&self) -> &Name {
         match self {
@@ -66,18 +66,18 @@ impl CoordinationEvent {
     }
 }
 
-/// How often what has happened to a name.
+/// The number of events of each kind for one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoordinationStats {
-    /// Taken.
+    /// Acquired by a holder.
     pub acquired: u64,
-    /// Given back.
+    /// Released by a holder.
     pub released: u64,
-    /// Refused to someone who had not been waiting.
+    /// Refused to a new claim.
     pub denied: u64,
-    /// Taken from a stale holder.
+    /// Reclaimed from a stale holder.
     pub reclaimed: u64,
-    /// Noticed to be stale.
+    /// Seen to be stale.
     pub stale: u64,
 }
 

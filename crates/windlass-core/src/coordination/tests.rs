@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::lease::LeaseTerms;
-use crate::line::{Need, RING_PATIENCE};
+use crate::wait_queue::{CLAIM_GRACE, Need};
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
@@ -21,7 +21,7 @@ fn claim(holder: &str, needs: &[(Name, u32)]) -> Claim {
     Claim::new(HolderId::new(holder), needs.iter().map(need).collect())
 }
 
-/// Asks at 0, and says with which tokens, or who stood in the way.
+/// Claims at time 0. Returns the tokens, or the holders and waiters that refused it.
 fn ask(state: &mut CoordinationState, claim: &Claim) -> Result<Vec<u64>, Vec<String>> {
     ask_at(state, claim, 0)
 }
@@ -50,8 +50,8 @@ fn release(state: &mut CoordinationState, name: &Name, holder: &str, token: u64)
     assert_eq!(answer, Answer::Released);
 }
 
-fn rings(state: &mut CoordinationState) -> Vec<String> {
-    state.take_rings().iter().map(ToString::to_string).collect()
+fn notified(state: &mut CoordinationState) -> Vec<String> {
+    state.take_notified().iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -64,25 +64,25 @@ fn several_names_are_taken_together_or_not_at_all() {
 }
 
 #[test]
-fn who_came_first_is_served_first_and_rung_alone() {
+fn the_first_waiter_is_served_first_and_notified_alone() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["a"]));
     assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["a"]));
-    assert!(rings(&mut state).is_empty());
+    assert!(notified(&mut state).is_empty());
     release(&mut state, &x[0].0, "a", 1);
-    assert_eq!(rings(&mut state), ["b"]);
-    assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["b"]), "b stands before c");
+    assert_eq!(notified(&mut state), ["b"]);
+    assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["b"]), "b is queued before c");
     assert_eq!(ask(&mut state, &claim("d", &x)), refused(&["b", "c"]), "and before a newcomer");
-    assert!(rings(&mut state).is_empty(), "b was rung already");
+    assert!(notified(&mut state).is_empty(), "b was notified already");
     assert_eq!(ask(&mut state, &claim("b", &x)), Ok(vec![2]));
     release(&mut state, &x[0].0, "b", 2);
-    assert_eq!(rings(&mut state), ["c"]);
+    assert_eq!(notified(&mut state), ["c"]);
 }
 
 #[test]
-fn the_more_urgent_stand_before_those_who_came_earlier() {
+fn an_urgent_waiter_is_queued_before_earlier_ones() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
@@ -91,13 +91,13 @@ fn the_more_urgent_stand_before_those_who_came_earlier() {
     urgent.priority = 1;
     assert_eq!(ask(&mut state, &urgent), refused(&["a"]));
     release(&mut state, &x[0].0, "a", 1);
-    assert_eq!(rings(&mut state), ["c"]);
+    assert_eq!(notified(&mut state), ["c"]);
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["c"]));
     assert_eq!(ask(&mut state, &urgent), Ok(vec![2]));
 }
 
 #[test]
-fn a_place_in_line_sets_aside_only_what_refused_it() {
+fn a_waiter_reserves_only_the_names_that_refused_it() {
     let mut state = CoordinationState::default();
     let (x, y) = (lock("x"), lock("y"));
     assert_eq!(ask(&mut state, &claim("a", &[(x.clone(), 1)])), Ok(vec![1]));
@@ -106,7 +106,7 @@ fn a_place_in_line_sets_aside_only_what_refused_it() {
     assert_eq!(ask(&mut state, &claim("c", &[(y.clone(), 1)])), Ok(vec![1]), "y was open");
     release(&mut state, &x, "a", 1);
     assert_eq!(ask(&mut state, &both), refused(&["c"]), "held up once by y");
-    assert_eq!(ask(&mut state, &claim("d", &[(x, 1)])), refused(&["b"]), "x stays set aside");
+    assert_eq!(ask(&mut state, &claim("d", &[(x, 1)])), refused(&["b"]), "x stays reserved");
     release(&mut state, &y, "c", 1);
     assert_eq!(ask(&mut state, &claim("e", &[(y, 1)])), refused(&["b"]), "and y is now");
     assert_eq!(ask(&mut state, &both), Ok(vec![2, 2]));
@@ -122,15 +122,15 @@ fn a_heavy_waiter_is_not_overtaken_for_ever() {
     let light = claim("light", &[(s.clone(), 1)]);
     assert_eq!(ask(&mut state, &light), refused(&["heavy"]), "though two slots are free");
     release(&mut state, &s, "a", 1);
-    assert_eq!(rings(&mut state), ["heavy"]);
+    assert_eq!(notified(&mut state), ["heavy"]);
     assert_eq!(ask(&mut state, &light), refused(&["heavy"]));
     assert_eq!(ask(&mut state, &claim("heavy", &[(s.clone(), 4)])), Ok(vec![2]));
     release(&mut state, &s, "heavy", 2);
-    assert_eq!(rings(&mut state), ["light"]);
+    assert_eq!(notified(&mut state), ["light"]);
 }
 
 #[test]
-fn as_many_are_rung_as_fit() {
+fn as_many_waiters_are_notified_as_fit() {
     let mut state = CoordinationState::default();
     let s = slots("s");
     state.declare("s", 3, at(0)).expect("it is new");
@@ -139,39 +139,39 @@ fn as_many_are_rung_as_fit() {
         assert_eq!(ask(&mut state, &claim(holder, &[(s.clone(), weight)])), refused(&["a"]));
     }
     release(&mut state, &s, "a", 1);
-    assert_eq!(rings(&mut state), ["b", "c"]);
+    assert_eq!(notified(&mut state), ["b", "c"]);
 }
 
 #[test]
-fn who_was_rung_and_does_not_come_is_passed_over_and_keeps_its_place() {
+fn a_notified_waiter_that_does_not_claim_is_passed_over_and_keeps_its_place() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["a"]));
     release(&mut state, &x[0].0, "a", 1);
-    let patience = u64::try_from(RING_PATIENCE.as_millis()).expect("a second");
+    let patience = u64::try_from(CLAIM_GRACE.as_millis()).expect("a second");
     assert_eq!(ask_at(&mut state, &claim("c", &x), patience), refused(&["b"]));
     assert_eq!(ask_at(&mut state, &claim("c", &x), patience + 1), Ok(vec![2]));
     assert_eq!(ask_at(&mut state, &claim("b", &x), patience + 2), refused(&["c"]));
     assert_eq!(ask_at(&mut state, &claim("d", &x), patience + 2), refused(&["c"]));
     let answer = state.release(&x[0].0, &HolderId::new("c"), Token(2), at(patience + 3));
     assert_eq!(answer, Answer::Released);
-    assert_eq!(rings(&mut state), ["b", "b"], "rung at first, and again, before d");
+    assert_eq!(notified(&mut state), ["b", "b"], "notified at first, and again, before d");
 }
 
 #[test]
-fn leaving_the_line_lets_the_next_come() {
+fn leaving_the_queue_notifies_the_next_waiter() {
     let mut state = CoordinationState::default();
     let x = [(lock("x"), 1)];
     assert_eq!(ask(&mut state, &claim("a", &x)), Ok(vec![1]));
     assert_eq!(ask(&mut state, &claim("b", &x)), refused(&["a"]));
     assert_eq!(ask(&mut state, &claim("c", &x)), refused(&["a"]));
     release(&mut state, &x[0].0, "a", 1);
-    assert_eq!(rings(&mut state), ["b"]);
+    assert_eq!(notified(&mut state), ["b"]);
     state.leave(&HolderId::new("b"), at(0));
-    assert_eq!(rings(&mut state), ["c"]);
+    assert_eq!(notified(&mut state), ["c"]);
     state.leave(&HolderId::new("nobody"), at(0));
-    assert!(rings(&mut state).is_empty());
+    assert!(notified(&mut state).is_empty());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_a_dead_holder_left_is_ended_before_its_lease_is_given_away() {
     state.abandon(&x, Token(1));
     let second = claim("b", &[(x.clone(), 1)]);
     assert_eq!(ask(&mut state, &second), refused(&["a"]));
-    state.bury(&x, Token(1));
+    state.clear_remains(&x, Token(1));
     let claimed = state.claim(&second, at(0)).expect("it makes sense");
     let taken = Taken::Reclaimed { from: HolderId::new("a") };
     assert_eq!(claimed, Claimed::Held(vec![Hold { name: x, token: Token(2), taken }]));
@@ -200,7 +200,7 @@ fn a_lock_needs_no_declaration_and_a_semaphore_does() {
 }
 
 #[test]
-fn a_capacity_changes_only_while_nobody_holds_or_waits() {
+fn a_capacity_changes_only_without_holders_and_waiters() {
     let mut state = CoordinationState::default();
     let s = slots("s");
     let in_use = |asked| DeclareError::InUse { name: "s".to_owned(), stored: 2, asked };
@@ -237,7 +237,7 @@ fn claims_that_make_no_sense_change_nothing() {
 }
 
 #[test]
-fn stale_leases_are_told_once_and_everything_is_counted() {
+fn stale_leases_are_reported_once_and_everything_is_counted() {
     let mut state = CoordinationState::default();
     let x = lock("x");
     let mut first = claim("a", &[(x.clone(), 1)]);
@@ -248,7 +248,7 @@ fn stale_leases_are_told_once_and_everything_is_counted() {
     assert_eq!(ask_at(&mut state, &second, 11), refused(&["a"]));
     assert_eq!(ask_at(&mut state, &second, 12), refused(&["a"]));
     state.abandon(&x, Token(1));
-    state.bury(&x, Token(1));
+    state.clear_remains(&x, Token(1));
     assert_eq!(ask_at(&mut state, &second, 13), Ok(vec![2]));
     release(&mut state, &x, "b", 2);
     let stats = state.export().names[&x].stats;
@@ -271,7 +271,7 @@ fn a_floor_raises_the_tokens_of_every_name() {
 }
 
 #[test]
-fn an_upgrade_is_not_bound_by_those_who_wait_for_the_holder_to_go() {
+fn an_upgrade_is_not_bound_by_waiters_for_the_holder() {
     let mut state = CoordinationState::default();
     let s = slots("s");
     state.declare("s", 3, at(0)).expect("it is new");

@@ -1,10 +1,10 @@
-//! Parents end after their children: edges that only the search for cycles sees.
+//! Edges of families: a parent ends after its children, which only the search for cycles uses.
 
 use super::{Dag, EdgeError, EdgeKind, Role};
 
 impl Dag {
-    /// Has `before` stand before `after` in the order, as an edge would, without an edge. Refused
-    /// if it already has to stand behind it.
+    /// Orders `before` in front of `after` as an edge would, without adding one. Fails if it is
+    /// already ordered behind it.
     pub(crate) fn order(&mut self, before: usize, after: usize) -> Result<(), EdgeError> {
         if self.nodes[before].place >= self.nodes[after].place {
             self.reorder(before, after)?;
@@ -19,8 +19,7 @@ impl Dag {
         Ok(())
     }
 
-    /// Lets go of what `parent` still keeps of its forgotten children. Takes time in proportion to
-    /// all edges into it.
+    /// Frees the edges from forgotten children of `parent`. Takes time linear in the edges into it.
     pub(crate) fn prune_children(&mut self, parent: usize) {
         let mut next = self.first_in(parent);
         let last = self.nodes[parent].last_in.take();

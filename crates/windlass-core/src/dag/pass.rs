@@ -1,5 +1,5 @@
-//! One pass over the whole graph, sources first: the topological order, and the check of many
-//! edges at once.
+//! A pass over the whole graph, sources first: the topological order, and the check of many edges
+//! at once (Kahn's algorithm).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -10,21 +10,21 @@ use crate::column::Column;
 type NewEdge = (usize, usize, EdgeKind);
 
 impl Dag {
-    /// All nodes, sources before their targets: as they were added, except behind their sources.
+    /// Returns all nodes, sources before targets, otherwise in the order in which they were added.
     #[must_use]
     pub fn topological_order(&self) -> Vec<usize> {
         Pass::new(self, &[]).run(BinaryHeap::new())
     }
 
-    /// A cycle that these edges would close with the present ones, if they do.
+    /// Returns a cycle that these edges would close, if they do.
     pub(super) fn cycle_with(&self, edges: &[NewEdge]) -> Option<Vec<usize>> {
         let mut pass = Pass::new(self, edges);
         pass.run(Vec::new());
         pass.cycle()
     }
 
-    /// Gives the nodes places with which the present edges and these agree; nothing moves if there
-    /// are none.
+    /// Assigns places that agree with all edges and these new ones; changes nothing if that is
+    /// impossible.
     pub(super) fn reorder_all(&mut self, edges: &[NewEdge]) -> Result<(), EdgeError> {
         let mut pass = Pass::new(self, edges);
         let order = pass.run(Vec::new());
@@ -37,7 +37,7 @@ impl Dag {
         Ok(())
     }
 
-    /// Whoever has to stand behind `node`, once for each link.
+    /// Iterates over the nodes that are ordered behind `node`, once for each link.
     fn outgoing(&self, node: usize) -> impl Iterator<Item = usize> {
         let mut next = self.nodes[node].outgoing.first;
         let targets = std::iter::from_fn(move || {
@@ -49,8 +49,8 @@ impl Dag {
     }
 }
 
-/// Who may come next. The check takes any order, and the cheapest; an order to look at has to be
-/// the same every time.
+/// The nodes that may come next. The check accepts any order and uses the cheapest container; a
+/// visible order has to be deterministic.
 trait Frontier {
     fn put(&mut self, node: usize);
     fn take(&mut self) -> Option<usize>;
@@ -80,12 +80,12 @@ struct Pass<'a> {
     dag: &'a Dag,
     edges: &'a [NewEdge],
     nodes: Column<Visit>,
-    /// For each new edge the next one out of the same node.
+    /// For each new edge, the next one out of the same node.
     next: Vec<Option<usize>>,
 }
 
 struct Visit {
-    /// How many of its sources have not been passed.
+    /// The number of its sources that were not passed.
     waits: usize,
     /// The first new edge out of it.
     first: Option<usize>,
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    /// The nodes that can be put in order, which are all of them unless there is a cycle.
+    /// Returns the nodes that can be ordered, which are all of them unless there is a cycle.
     fn run(&mut self, mut frontier: impl Frontier) -> Vec<usize> {
         let free = self.nodes.iter().filter(|(_, visit)| visit.waits == 0);
         free.for_each(|(node, _)| frontier.put(node));
@@ -123,7 +123,7 @@ impl<'a> Pass<'a> {
         order
     }
 
-    /// One of the sources of `node` has been passed.
+    /// Counts one source of `node` as passed.
     fn pass_by(&mut self, node: usize, frontier: &mut impl Frontier) {
         let waits = &mut self.nodes[node].waits;
         *waits -= 1;
@@ -132,12 +132,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// After a run: a cycle among the nodes that were not passed, beginning with the first of the
+    /// Returns, after a run, a cycle among the remaining nodes, which begins with the first of the
     /// new edges on it.
     fn cycle(&self) -> Option<Vec<usize>> {
         let (start, _) = self.nodes.iter().find(|(_, visit)| visit.waits > 0)?;
         let new_sources = self.new_sources();
-        // Each of them waits for another, so walking towards sources comes around.
+        // Each remaining node has a remaining source, so a walk towards sources finds a cycle.
         let mut steps: Vec<Step> = Vec::new();
         let mut seen = BTreeMap::new();
         let mut node = start;
@@ -157,14 +157,14 @@ impl<'a> Pass<'a> {
         Some(path)
     }
 
-    /// A source of `node` that was not passed either.
+    /// Returns a remaining source of `node`.
     fn step_back(&self, node: usize, new_sources: &BTreeMap<usize, Step>) -> Step {
         let mut old = self.live_sources(node).filter(|&from| self.nodes[from].waits > 0);
         let old = old.next().map(|from| Step { from, new: None });
         old.or_else(|| new_sources.get(&node).copied()).expect("a node that waits has a source")
     }
 
-    /// For each node the first new edge into it from a node that was not passed.
+    /// Returns, for each node, the first new edge into it from a remaining node.
     fn new_sources(&self) -> BTreeMap<usize, Step> {
         let mut sources = BTreeMap::new();
         for (index, &(from, to, _)) in self.edges.iter().enumerate() {
@@ -181,7 +181,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// From where an edge leads to the step before, and which of the new ones it is.
+/// The source of an edge on the walk, and its index if it is new.
 #[derive(Clone, Copy)]
 struct Step {
     from: usize,

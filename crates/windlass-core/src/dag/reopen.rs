@@ -1,12 +1,12 @@
-//! Edges that were decided and are open again, because their sources are tried once more.
+//! Reopens edges whose sources are tried again.
 
 use std::collections::BTreeSet;
 
 use super::{Count, Dag, EdgeError, EdgeKind, EdgeOutcome, Link, LinkId, Role};
 
 impl Dag {
-    /// Returns the nodes that follow `source`, at any distance, and `source` itself, in the order of their
-    /// numbers. Looks only at their own edges.
+    /// Returns `source` and its direct and indirect targets, sorted by id. Visits only their own
+    /// edges.
     pub(crate) fn followers(&self, source: usize) -> Vec<usize> {
         let mut found = BTreeSet::new();
         let mut open = vec![source];
@@ -20,19 +20,20 @@ impl Dag {
         found.into_iter().collect()
     }
 
-    /// Notes an edge that its source does not list. Forgotten targets are dropped before the list would
-    /// grow, so that it stays in proportion to the others.
+    /// Records an edge that its source does not list. Drops forgotten targets before the list
+    /// grows, so that its length stays proportional to the live ones.
     pub(super) fn remember_settled(&mut self, from: usize, to: usize) {
         let targets = self.settled.entry(from).or_default();
         if targets.len() == targets.capacity() {
             targets.retain(|target| self.nodes.get(*target).is_some());
-            // Room for as many again: otherwise the next few calls would look at all of them once more.
+            // Doubles the capacity: otherwise each of the next calls would scan the whole list.
             targets.reserve(targets.len() + 4);
         }
         targets.push(to);
     }
 
-    /// The edges out of `node`, which has ended and is about to be forgotten, remember what they say.
+    /// Stores the outcomes of the edges out of `node`, which has ended and is about to be
+    /// forgotten.
     pub(crate) fn record_outcomes(&mut self, node: usize, says: impl Fn(EdgeKind) -> EdgeOutcome) {
         let mut next = self.nodes[node].outgoing.first;
         while let Some(id) = next {
@@ -42,15 +43,15 @@ impl Dag {
         }
     }
 
-    /// What the edges into `node` say whose sources are forgotten.
+    /// Iterates over the outcomes of the edges into `node` whose sources are forgotten.
     pub(crate) fn outcomes_of_forgotten(&self, node: usize) -> impl Iterator<Item = EdgeOutcome> {
         let waits = self.incoming(node).filter(|link| link.role != Role::Family);
         let forgotten = waits.filter(|link| self.nodes.get(link.from()).is_none());
         forgotten.map(|link| link.outcome)
     }
 
-    /// Refuses to open the edges among `nodes` again if some of them would follow themselves then:
-    /// one that was settled when it was added was in nobody's way.
+    /// Checks that the edges among `nodes` can be reopened without a cycle: an edge that was
+    /// settled when it was added does not affect the order until then.
     pub(crate) fn expect_reopenable(&self, nodes: &[usize]) -> Result<(), EdgeError> {
         let known: BTreeSet<_> = nodes.iter().copied().collect();
         let reopens = |link: &&Link| link.role == Role::Settled && known.contains(&link.from());
@@ -64,8 +65,8 @@ impl Dag {
         self.cycle_with(&edges).map_or(Ok(()), |path| Err(EdgeError::Cycle { path }))
     }
 
-    /// Counts the edges into `node` anew: those whose source `is_open` are to be met again, also if
-    /// they were settled when they were added.
+    /// Counts the edges into `node` again: those whose source `is_open` are unmet again, including
+    /// edges that were settled when they were added.
     pub(crate) fn reopen_edges(&mut self, node: usize, is_open: impl Fn(usize) -> bool) {
         let mut unmet = Count::ZERO;
         let mut next = self.first_in(node);

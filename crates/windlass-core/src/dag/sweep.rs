@@ -1,10 +1,11 @@
-//! Makes room for an edge that disagrees with the places: moves its target up, or its source down.
+//! Reorders nodes for an edge against the topological order: moves its target up, or its source
+//! down.
 //!
-//! A node that moves pushes those in its way ahead of itself, one place each. Both directions are
-//! tried side by side, one edge at a time, and the one that is finished first is carried out; so a
-//! long chain on one side costs nothing if the other is short. A sweep that has to push the node it
-//! started from has found a cycle. What it visits lies between the places of the two ends, and
-//! beyond them only as far as what moves needs room.
+//! A moving node pushes the nodes in its way ahead of itself, by one place each. Both directions
+//! are searched in turn, one edge at a time, and the first to finish is carried out, so a long
+//! chain on one side costs nothing if the other side is short. A search that has to push its
+//! starting node has found a cycle. It visits nodes between the places of the two ends, and beyond
+//! them only as far as moving nodes need space.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,8 +13,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::{Dag, EdgeError, LinkId, Role};
 
 impl Dag {
-    /// Moves nodes until the place of `from` is below that of `to`; nothing moves if there is no
-    /// such order.
+    /// Moves nodes until the place of `from` is below that of `to`. Fails, and moves nothing, if
+    /// there is a cycle.
     pub(super) fn reorder(&mut self, from: usize, to: usize) -> Result<(), EdgeError> {
         if from == to {
             return Err(EdgeError::Cycle { path: vec![from, to] });
@@ -49,15 +50,15 @@ enum Progress {
     Cycle,
 }
 
-/// The moves in one direction, before they are carried out. Heights are places as seen in that
-/// direction, so that every move is to a greater height.
+/// The planned moves in one direction. Heights are places as seen in that direction, so that every
+/// move is to a greater height.
 struct Sweep {
     direction: Direction,
-    /// The other end of the new edge: whoever leads to it closes a cycle.
+    /// The other end of the new edge: a node that leads to it closes a cycle.
     goal: usize,
     moves: BTreeMap<usize, Move>,
-    /// Who has to move and has not pushed others yet. Lowest first: then all who push a node have
-    /// been looked at before it, and it pushes once.
+    /// The nodes that have to move and have not pushed others yet, lowest first: so all nodes that
+    /// push a node are visited before it, and it pushes once.
     queue: BinaryHeap<Reverse<(i64, usize)>>,
     /// The node that pushes at present, its new height, and its next link.
     pusher: usize,
@@ -67,7 +68,7 @@ struct Sweep {
 
 struct Move {
     height: i64,
-    /// Who pushed it last.
+    /// The node that pushed it last.
     pusher: usize,
 }
 
@@ -80,7 +81,7 @@ impl Sweep {
         sweep
     }
 
-    /// Looks at one edge, or turns to the next node.
+    /// Visits one edge, or turns to the next node.
     fn advance(&mut self, dag: &Dag) -> Progress {
         let Some(id) = self.link else {
             return self.turn_to_next(dag);
@@ -133,7 +134,7 @@ impl Sweep {
         }
     }
 
-    /// From `from` along the new edge and back to `from`.
+    /// Returns the cycle from `from` along the new edge and back.
     fn cycle(&self, from: usize) -> Vec<usize> {
         let mut path = vec![self.goal];
         let mut node = self.moves[&self.goal].pusher;
@@ -153,7 +154,7 @@ impl Sweep {
 }
 
 impl Direction {
-    /// A place as a height, and a height as a place.
+    /// Converts between a place and a height.
     fn height(self, place: i64) -> i64 {
         match self {
             Direction::Up => place,

@@ -18,7 +18,7 @@ fn targets(dag: &Dag, node: usize) -> Vec<usize> {
     dag.targets(node).map(|edge| edge.node).collect()
 }
 
-/// The call is refused with this cycle, and leaves every bit of the graph as it was.
+/// Checks that the call is refused with this cycle and leaves the graph unchanged.
 #[track_caller]
 fn check_cycle(
     dag: &mut Dag,
@@ -31,7 +31,7 @@ fn check_cycle(
 }
 
 impl Dag {
-    /// How many links have room, in use or free.
+    /// Returns the number of allocated links, in use or free.
     pub(crate) fn stored_links(&self) -> usize {
         self.links.pushed()
     }
@@ -157,7 +157,7 @@ fn an_edge_against_the_order_moves_only_nodes_between_its_ends() {
 
 #[test]
 fn the_shorter_side_moves() {
-    // The long side would take seconds if each of these edges moved it.
+    // If each of these edges moved the long side, this would take seconds.
     let count = 10_000;
     let chain: Vec<_> = (1..count).map(|node| (node - 1, node)).collect();
     let mut dag = graph(2 * count, &chain);
@@ -295,7 +295,7 @@ fn a_long_chain_may_be_built_backwards_at_once() {
 
 #[test]
 fn a_backward_chain_may_be_put_together_from_pieces() {
-    // A stride without a common divisor visits every edge once, far apart from the last.
+    // A stride without a common divisor visits every edge once, in a scattered order.
     let count = 20_000;
     let mut dag = graph(count, &[]);
     for step in 0..count - 1 {

@@ -1,11 +1,11 @@
-//! Decides which ready work may start or go on: the first in the queue that fits what is free.
+//! Decides which work may start or resume: the first of the queue that fits the free capacity.
 //!
-//! A work that does not fit is passed over; what refused the first of all is reserved for it until
-//! it starts or leaves, so that those behind it hold it up at most once for each thing it needs.
-//! Works that go on come before works that start.
+//! A work that does not fit is passed over. What refused the first work is reserved for it until it
+//! starts or leaves, so that later works delay it at most once for each resource. Attempts that
+//! resume come before works that start.
 //!
-//! Knows neither facts nor edges. [`Effects`](super::effects::Effects) keeps its queues in step with the
-//! phases of works.
+//! Knows neither facts nor edges. [`Effects`](super::effects::Effects) updates the queues when
+//! works change their phases.
 
 use super::costs::Costs;
 use super::effects::Move;
@@ -24,7 +24,7 @@ mod transfer;
 use clock::TreeClock;
 pub use transfer::Arrival;
 
-/// The queues of an engine, and what it takes from the capacity.
+/// The queues of an engine, and its use of the capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Admission {
     client: ClientId,
@@ -35,23 +35,23 @@ pub(super) struct Admission {
     costs: Costs,
     /// The work for which the capacity reserves something.
     reserved_for: Option<WorkId>,
-    /// What has refused the first in the queue while a reservation would have bound no other work.
+    /// What has refused the first work, while a reservation would bind no other work.
     owed: Option<(WorkId, Refusal)>,
-    /// That the last search found nothing, until a change of the queues or of the capacity.
+    /// Set after a search that found nothing, until the queues or the capacity change.
     idle: Option<Idle>,
     counts: AdmissionCounts,
 }
 
-/// A search that found nothing will find nothing again.
+/// When a search that found nothing would find nothing again.
 #[derive(Clone, Copy, Debug)]
 struct Idle {
     /// Before this time.
     until: Timestamp,
-    /// As long as the tree has other clients, or has none.
+    /// While the tree is still shared, or still is not.
     shared: bool,
 }
 
-/// Where in its queue the work stands that asks.
+/// The position of a candidate in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     First,
@@ -69,7 +69,7 @@ impl Turn {
     }
 }
 
-/// Returns the queue that a work in this phase is in.
+/// Returns the queue of works in this phase.
 #[inline]
 fn queue_of(phase: Phase) -> Option<QueueKind> {
     match phase {
@@ -95,7 +95,7 @@ impl Admission {
         }
     }
 
-    /// Returns the number of a cost on our tree; see [`Costs::number`].
+    /// Returns the id of a cost on the engine's tree, see [`Costs::number`].
     pub(super) fn cost(
         &mut self,
         capacity: &CapacityTree,
@@ -104,16 +104,16 @@ impl Admission {
         self.costs.number(capacity, capacity.level_of(self.client), cost)
     }
 
-    /// Returns the first in the queue that fits, and its queue. What does not is blocked, and what refused
-    /// the first of all is reserved for it.
+    /// Returns the first work that fits, and its queue. Blocks the groups that do not fit, and
+    /// reserves what refused the first work.
     #[inline]
     pub(super) fn find_next(
         &mut self,
         world: &mut World<'_>,
         now: Timestamp,
     ) -> Option<(QueueKind, WorkId)> {
-        // The second search is for a work that was refused before and fits by now, which this engine has
-        // not been told yet: the first search finds out when it asks what time will bring.
+        // The second search is for a blocked work that fits by now without a notification: the
+        // first search notices that when it computes its wake-up time.
         for _ in 0..2 {
             if !self.may_find(world.capacity, now) {
                 return None;
@@ -134,7 +134,7 @@ impl Admission {
         {
             return Some((queue, first.work));
         }
-        // What refuses the first work refuses all that cost the same.
+        // What refuses the first work refuses all works of equal cost.
         while self.order == Order::PassOver
             && !self.queues.are_all_like(queue, first)
             && let Some((queue, next)) = self.first_that_may_pass(world.capacity, now)
@@ -149,15 +149,15 @@ impl Admission {
         None
     }
 
-    /// Returns whether [`Admission::find_next`] would do anything: find a work, or reserve or watch what
-    /// one lacks.
+    /// Returns whether [`Admission::find_next`] would do anything: find a work, or reserve or watch
+    /// what one lacks.
     #[inline]
     pub(super) fn may_find(&self, capacity: &CapacityTree, now: Timestamp) -> bool {
         let is_over = |idle: Idle| now >= idle.until || idle.shared != capacity.is_shared();
         self.queues.len() > 0 && self.idle.is_none_or(is_over)
     }
 
-    /// Takes a work out of the queue that its step has made it leave.
+    /// Removes a work from the queue that its step has made it leave.
     #[inline(always)]
     pub(super) fn dequeue(
         &mut self,
@@ -175,7 +175,7 @@ impl Admission {
         }
     }
 
-    /// Puts a work into the queue of its phase, if it has one.
+    /// Adds a work to the queue of its phase, if it has one.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
         if let Some(queue) = queue_of(entry.phase()) {
@@ -184,9 +184,9 @@ impl Admission {
         }
     }
 
-    /// Takes or gives back what the work needs. A grant has taken it already; a replayed start has
-    /// not. A grant that comes to nothing was no start, and uses up nothing of a rate; neither does
-    /// an attempt that goes on.
+    /// Takes or releases the cost of the work. A grant has taken it already; a replayed start has
+    /// not. A grant that never began is not charged to rates, and neither is an attempt that
+    /// resumes.
     #[inline(always)]
     pub(super) fn hold(
         &mut self,
@@ -218,8 +218,8 @@ impl Admission {
         }
     }
 
-    /// Looks again ourselves if we are among the clients that have been added to the `known` ones, and
-    /// leaves the others for the driver.
+    /// If this engine is among the clients after the `known` ones, removes it and retries the
+    /// search; leaves the others for the driver.
     fn notice_own(&mut self, wakes: &mut Vec<ClientId>, known: usize) {
         let added = wakes.len();
         let mut place = 0;
@@ -235,7 +235,7 @@ impl Admission {
         wakes.dedup();
     }
 
-    /// Returns whether trying the first in the queue can change anything: it may fit, or something has yet
+    /// Returns whether testing the first work can change anything: it may fit, or something has yet
     /// to be reserved for it.
     fn is_worth_a_try(
         &self,
@@ -253,7 +253,7 @@ impl Admission {
         must_reserve || self.queues.may_fit(queue, first, room)
     }
 
-    /// Returns whether there is anything that a reservation for the first in the queue would hold back.
+    /// Returns whether a reservation for the first work would delay any other work or client.
     fn binds_somebody(&self, capacity: &CapacityTree, queue: QueueKind, first: Candidate) -> bool {
         capacity.is_shared() || !self.queues.are_all_like(queue, first)
     }
@@ -277,7 +277,7 @@ impl Admission {
         capacity.room(self.client, counter.level, counter.resource, place, self.clock.there(now))
     }
 
-    /// Returns whether a work in the queue fits; if not, its group is blocked.
+    /// Returns whether a work fits; blocks its group if not.
     fn fits(
         &mut self,
         world: &mut World<'_>,
@@ -305,8 +305,8 @@ impl Admission {
         }
     }
 
-    /// Sets everything aside that has refused the first in the queue; or remembers it until there is
-    /// something that this holds back.
+    /// Reserves everything that has refused the first work, or remembers it while a reservation
+    /// would bind no other work.
     fn reserve(
         &mut self,
         world: &mut World<'_>,
@@ -340,8 +340,8 @@ impl Admission {
         self.wake(world, &wakes, Watch::Gone);
     }
 
-    /// Has the capacity tell us when there may be more of what refused a work, or notes when time will
-    /// bring it, after nothing was found that fits.
+    /// Watches the counters that refused works, and records when time will make room, after nothing
+    /// was found that fits.
     fn watch_what_refused(&mut self, world: &mut World<'_>, now: Timestamp) {
         let (client, clock, there) = (self.client, self.clock, self.clock.there(now));
         let may_pass = self.order == Order::PassOver;
@@ -374,7 +374,7 @@ impl Admission {
         self.look_again();
     }
 
-    /// Looks again ourselves, and has the driver tell the other clients.
+    /// Retries the search, and has the driver wake the other clients.
     #[inline]
     fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: Watch) {
         for &client in clients {
@@ -392,13 +392,13 @@ impl Admission {
         self.wake(world, clients, Watch::Gone);
     }
 
-    /// Tries everything again that was refused.
+    /// Makes all blocked groups candidates again.
     pub(super) fn look_again(&mut self) {
         self.idle = None;
         self.queues.unblock_all(Watch::Gone);
     }
 
-    /// Lets the queues know the time.
+    /// Advances the queues to `now`.
     pub(super) fn advance(&mut self, now: Timestamp) {
         self.queues.advance(now);
     }
@@ -430,7 +430,7 @@ impl Admission {
         self.reserved_for
     }
 
-    /// Returns everything that a work in the queue lacks.
+    /// Returns everything that a queued work lacks.
     pub(super) fn shortages(
         &self,
         capacity: &CapacityTree,
@@ -442,9 +442,9 @@ impl Admission {
         capacity.shortages(self.client, self.demand(entry.cost), place, there).shortages
     }
 
-    /// Returns the place from which `work` is tried: behind the first in the queue if something is reserved
-    /// for that one. What is still reserved for one that was the first before binds nothing; it goes
-    /// when the first one is tried.
+    /// Returns the position from which `work` is tested: behind the first work if something is
+    /// reserved for that one. A reservation for a work that is no longer first does not bind; it
+    /// ends at the next search.
     pub(super) fn place(&self, now: Timestamp, work: WorkId, phase: Phase) -> Place {
         let first = self.queues.foremost(now);
         let bound = first != Some(work) && first.is_some() && self.reserved_for == first;
@@ -452,7 +452,7 @@ impl Admission {
         turn.place(queue_of(phase).unwrap_or(QueueKind::Starting))
     }
 
-    /// Returns how many works are before this one in the queues; none if it is in neither.
+    /// Returns how many works are queued before this one, or `None` if it is not queued.
     pub(super) fn ahead(&self, now: Timestamp, work: WorkId, entry: &Work) -> Option<usize> {
         let queue = queue_of(entry.phase())?;
         Some(self.queues.ahead(queue, entry.listing(), entry.waiting(work), now))

@@ -1,4 +1,4 @@
-//! What an engine is told about attempts and gates: checked, then recorded as facts.
+//! The inputs about attempts and gates: checked, then recorded as facts.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Engine {
         self.state.get(work).ok_or(Rejected::UnknownWork { work })
     }
 
-    /// Refuses news about a grant that no longer stands.
+    /// Refuses an input about a grant that is no longer valid.
     pub(super) fn expect_granted(&self, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
         let entry = self.work(work)?;
@@ -24,7 +24,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses news about an attempt that is not under way.
+    /// Refuses an input about an attempt that is not under way.
     fn expect_under_way(&self, grant: Grant) -> Result<&Work, Rejected> {
         let Grant { work, attempt } = grant;
         let entry = self.work(work)?;
@@ -39,15 +39,15 @@ impl Engine {
         if self.awaits_gate(work) { Ok(()) } else { Err(Rejected::NotGated { work }) }
     }
 
-    /// Whether `work` has yet to pass a gate that has not opened.
+    /// Returns whether `work` has a gate that has not opened, and has not passed it.
     #[must_use]
     pub fn awaits_gate(&self, work: WorkId) -> bool {
         let waits = matches!(self.phase(work), Some(Phase::Waiting | Phase::Gated));
         waits && self.is_shut(work)
     }
 
-    /// The attempt gives back what it has, or its place in the queue to go on; nothing changes if it has
-    /// neither.
+    /// Releases what the attempt holds, or removes it from the queue to resume; changes nothing if
+    /// it has neither.
     pub(super) fn suspend(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
         if matches!(self.expect_under_way(grant)?.phase(), Phase::Running | Phase::Resuming) {
@@ -56,7 +56,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The attempt joins the queue to go on; nothing changes if it does not wait.
+    /// Queues the attempt to resume; changes nothing if it does not wait.
     pub(super) fn want_on(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
         if self.expect_under_way(grant)?.phase() == Phase::Suspended {
@@ -65,7 +65,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The body has returned; nothing changes if the attempt was asked to stop.
+    /// Records that the body has returned; changes nothing if the attempt was asked to stop.
     pub(super) fn join(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
         let phase = self.expect_under_way(grant)?.phase();
@@ -75,7 +75,7 @@ impl Engine {
         Ok(())
     }
 
-    /// How the attempt would end if it were reported like this now.
+    /// Returns how the attempt would end if its runner reported this outcome now.
     pub fn ending(&self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
         let entry = self.expect_under_way(grant)?;
         let is_parent = entry.is_related();
@@ -101,7 +101,7 @@ impl Engine {
         })
     }
 
-    /// The next attempt comes after `asked`, or after what the policy says if that is nothing.
+    /// Schedules the next attempt after `asked` or, if that is zero, after the delay of the policy.
     fn retry(&self, work: WorkId, asked: Duration) -> Ending {
         let retries = self.state.retries();
         let delay = match retries.policy(work) {
@@ -109,7 +109,7 @@ impl Engine {
             None => self.config.retry_delay,
             Some(policy) => {
                 let retry = retries.spent(work).saturating_add(1);
-                // Each retry of each work has a jitter of its own, whatever came before it.
+                // The jitter of a retry depends only on its work and its number.
                 let place = work.get().rotate_left(32) ^ u64::from(retry);
                 policy.delay(retry, &mut Random::new(self.config.seed ^ place))
             }
@@ -149,13 +149,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Cancels every work that has not ended: those who wait before those they wait for, so that
-    /// none is blocked by another.
+    /// Cancels every work that has not ended: dependents before their dependencies, so that none is
+    /// blocked by another.
     pub(super) fn cancel_all(&mut self, world: &mut World<'_>) {
         let mut open: Vec<_> = self.works().filter(|work| self.state.is_open(*work)).collect();
         open.sort_by_key(|work| std::cmp::Reverse(self.state.dag().place(work.index())));
         for work in open {
-            // A parent takes its children along, and a child may take its siblings.
+            // A cancelled parent ends its children, and a child may end its siblings.
             self.cancel_if_open(world, work);
         }
     }

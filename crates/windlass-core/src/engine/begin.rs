@@ -1,4 +1,4 @@
-//! How a driver gets the next attempt.
+//! The driver's way to the next attempt.
 
 use super::Engine;
 use super::effects::Effects;
@@ -10,10 +10,10 @@ use crate::input::{Begun, Grant};
 use crate::queue::QueueKind;
 
 impl Engine {
-    /// The most urgent work that fits now, with what it needs taken for it.
+    /// Grants the first work of the queue that fits, and takes its cost.
     ///
-    /// Its attempt begins with [`Input::Begin`](crate::Input::Begin), unless the work is
-    /// [`Running`](crate::Phase::Running) already: then it was suspended and goes on.
+    /// The driver begins the attempt with [`Input::Begin`](crate::Input::Begin), unless the work is
+    /// [`Running`](crate::Phase::Running) already: then its attempt was suspended and resumes.
     pub fn take_next(&mut self, world: &mut World<'_>) -> Option<Grant> {
         let (queue, work) = self.find_next(world)?;
         Some(match queue {
@@ -25,8 +25,8 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::take_next`], for a driver that begins what it is granted in any case: the attempt has
-    /// begun already.
+    /// As [`Engine::take_next`], and begins the attempt: for drivers that begin everything they are
+    /// granted.
     pub fn begin_next(&mut self, world: &mut World<'_>) -> Option<Begun> {
         let (queue, work) = self.find_next(world)?;
         Some(match queue {
@@ -35,8 +35,8 @@ impl Engine {
         })
     }
 
-    /// Returns whether [`Engine::begin_next`] would do anything now: begin an attempt, or reserve or watch
-    /// what a work lacks.
+    /// Returns whether [`Engine::begin_next`] would do anything now: begin an attempt, or reserve
+    /// or watch what a work lacks.
     #[must_use]
     pub fn may_begin(&self, capacity: &CapacityTree) -> bool {
         self.admission.may_find(capacity, self.state.now())

@@ -1,4 +1,5 @@
-//! The invariants of an engine, verified the slow way: from the works alone.
+//! Verifies the invariants of an engine by recomputing them from its works. For tests and
+//! simulation: takes time linear in the number of works.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +11,23 @@ use crate::dag::EdgeOutcome;
 use crate::phase::{Phase, StopReason, WorkState};
 
 impl Engine {
-    /// Verifies that everything kept in step with the works' phases agrees with them.
+    /// Verifies that everything derived from the works' phases agrees with them.
     ///
     /// # Panics
     ///
-    /// If it does not: a bug in the engine.
+    /// Panics if it does not: a bug in the engine.
     pub fn check(&self, capacity: &CapacityTree) {
         capacity.check();
         assert_eq!(self.state.dag().len(), self.state.next_work().index(), "every work is a node");
         self.state.works().for_each(|(work, entry)| self.check_edges(work, entry));
-        self.check_line();
+        self.check_queue();
         self.check_families();
         self.check_counters();
         self.check_capacity(capacity);
     }
 
-    /// No work is past its dependencies; Blocked and Skipped are exactly what follows from them. A
-    /// forgotten source had ended, and what it said was heard.
+    /// No work is past its dependencies, and exactly those are Blocked or Skipped whose
+    /// dependencies require it. A forgotten source had ended, and its edges were resolved.
     fn check_edges(&self, work: WorkId, entry: &Work) {
         let outcome: Vec<_> = self.state.edge_outcomes(work).collect();
         let open = outcome.iter().filter(|outcome| outcome.is_none()).count();
@@ -37,8 +38,8 @@ impl Engine {
                 let unmet = self.state.dag().unmet(work.index()) as usize;
                 assert!(open > 0 && open == unmet, "work {work} waits for {open}, counts {unmet}");
             }
-            Phase::Blocked => assert!(blocks, "work {work} is blocked by nobody"),
-            // They may have ended before their dependencies.
+            Phase::Blocked => assert!(blocks, "work {work} is blocked without a cause"),
+            // These may have ended before their dependencies.
             Phase::Cancelled | Phase::Failed => {}
             Phase::Skipped => assert!(!blocks && open == 0 && entry.unneeded, "work {work}"),
             _ => assert!(!blocks && open == 0 && !entry.unneeded, "work {work} is past its edges"),
@@ -48,23 +49,23 @@ impl Engine {
         assert!(!(ran && entry.is_shut()), "work {work} ran behind a closed gate");
     }
 
-    fn check_line(&self) {
-        let in_line: BTreeSet<_> =
+    fn check_queue(&self) {
+        let queued: BTreeSet<_> =
             self.admission.queues().iter().map(|waiting| waiting.work).collect();
-        assert_eq!(in_line.len(), self.admission.queues().len(), "nobody stands in queue twice");
+        assert_eq!(queued.len(), self.admission.queues().len(), "no work is queued twice");
         let mut due = BTreeSet::new();
         for (work, entry) in self.state.works() {
-            assert_eq!(in_line.contains(&work), entry.phase().is_queued(), "work {work} in queue");
+            assert_eq!(queued.contains(&work), entry.phase().is_queued(), "work {work} in queue");
             due.extend(self.state.dues(work).map(|at| (at, work)));
         }
         let timers: BTreeSet<_> = self.state.clock().timers().copied().collect();
         assert_eq!(timers, due, "there are timers for what is due, and only for that");
         if let Some(reserved_for) = self.admission.reserved_for() {
-            assert!(in_line.contains(&reserved_for), "what is set aside is for one in queue");
+            assert!(queued.contains(&reserved_for), "a reservation is for a queued work");
         }
     }
 
-    /// Nobody ends before their children, and children are counted right.
+    /// No work ends before its children, and the counts of children are right.
     fn check_families(&self) {
         for (work, entry) in self.state.works().filter(|(_, entry)| entry.is_related()) {
             let counts = self.children(work);
@@ -75,10 +76,10 @@ impl Engine {
             let under_way = entry.phase().state() == WorkState::Running;
             assert!(open == 0 || under_way, "work {work} ends after its children");
             let stops = counts.failed > 0 || matches!(entry.phase(), Phase::Cancelling { .. });
-            let goes_on = |child: &WorkId| {
+            let continues = |child: &WorkId| {
                 self.state.is_open(*child) && !self.state.is_stopping(*child, StopReason::Cancel)
             };
-            assert!(!(stops && known.iter().any(goes_on)), "the family of work {work} stops");
+            assert!(!(stops && known.iter().any(continues)), "the family of work {work} stops");
         }
     }
 
@@ -92,7 +93,7 @@ impl Engine {
         assert_eq!(self.state.counts().retries_left, retries, "retries left");
     }
 
-    /// What we have in use is the sum over the works that hold something.
+    /// What the engine's client has in use is the sum over the works that hold their cost.
     fn check_capacity(&self, capacity: &CapacityTree) {
         let held = capacity.held(self.client());
         let mut sums = vec![0i128; held.len()];

@@ -8,23 +8,23 @@ use crate::Ageing;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EngineConfig {
-    /// How long a work waits before its next attempt when it does not say so itself.
+    /// The delay before a retry, for works without a policy of their own.
     pub retry_delay: Duration,
-    /// How waiting makes ready works more urgent.
+    /// How waiting raises the priority of ready works.
     pub ageing: Ageing,
-    /// Whether works may start before one that stands before them and does not fit.
+    /// Whether works may start before an earlier one that does not fit.
     pub order: Order,
-    /// What the jitter of retries is made from.
+    /// The seed of the jitter of retries.
     pub seed: u64,
 }
 
-/// Whether works may start before one that stands before them in the queue and does not fit.
+/// Whether works may start before an earlier one of the queue that does not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// They may, out of what did not refuse it.
+    /// They may, with the capacity that is not reserved for it.
     #[default]
     PassOver,
-    /// Nothing starts before the first in the queue.
+    /// No work starts before the first of the queue.
     Strict,
 }
 

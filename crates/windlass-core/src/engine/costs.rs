@@ -1,11 +1,11 @@
-//! What works take, numbered: works that take the same form one group of the queue.
+//! The costs of an engine's works, by id: works of equal cost form one group of the queue.
 
 use std::collections::BTreeMap;
 
 use crate::capacity::{CapacityTree, CostError, Demand, SLOTS};
 use crate::{Amount, CostId, LevelId, ResourceCost};
 
-/// The costs that works have on one tree.
+/// The costs in use on one tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Costs {
     /// By [`CostId`].
@@ -14,22 +14,22 @@ pub(super) struct Costs {
     recent: RecentCosts,
 }
 
-/// The numbers of costs that were asked for recently: many works cost the same.
+/// The ids of recently submitted costs: many works cost the same.
 #[derive(Clone, Debug, Default)]
 struct RecentCosts {
-    /// What the tree had declared by then.
+    /// The revision of the tree at that time.
     revision: u64,
     known: Vec<(ResourceCost, CostId)>,
-    /// The one that the next one replaces.
+    /// The entry that is replaced next.
     oldest: usize,
 }
 
-/// How many are remembered: to look through them must cost less than to ask the tree.
+/// The number of cached entries: scanning them must cost less than a check by the tree.
 const KEPT: usize = 8;
 
 impl Costs {
-    /// Returns the number of a cost at `level`, which is one slot unless it names slots itself. Refuses what
-    /// can never be had.
+    /// Returns the id of a cost at `level`, which includes one slot unless it names slots itself.
+    /// Refuses a cost that can never be met.
     pub(super) fn number(
         &mut self,
         capacity: &CapacityTree,
@@ -47,7 +47,7 @@ impl Costs {
         Ok(number)
     }
 
-    /// Returns the number of the cost of nothing at all.
+    /// Returns the id of the empty cost.
     pub(super) fn nothing(&mut self) -> CostId {
         self.number_of(Demand::default())
     }

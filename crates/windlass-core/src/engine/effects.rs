@@ -21,7 +21,7 @@ pub(super) struct Effects<'a, 'w> {
 pub(super) struct Move {
     pub(super) work: WorkId,
     pub(super) from: Phase,
-    /// Its place in the queue before the step.
+    /// Its sequence number in the queue before the step.
     pub(super) place: Seq,
     pub(super) step: Step,
 }

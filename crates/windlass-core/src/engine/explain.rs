@@ -1,4 +1,4 @@
-//! Every reason for a wait, found by looking; nothing here changes anything.
+//! Explains why a work is not running. Read-only.
 
 use super::state::{Work, edge_outcome};
 use super::{Engine, Order};
@@ -8,17 +8,17 @@ use crate::phase::Phase;
 use crate::reason::Reason;
 
 impl Engine {
-    /// Every reason why `work` is not running; empty if it is, or has ended, or is unknown.
+    /// Returns every reason why `work` is not running; empty if it runs, has ended, or is unknown.
     ///
-    /// Where a resource is short, it looks at all works to find the holders, so it is for people, not
-    /// for every step.
+    /// If a resource is short, this scans all works for its holders: it is for users, not for
+    /// decisions.
     #[must_use]
     pub fn explain(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Reason> {
         let Some(entry) = self.state.get(work) else { return Vec::new() };
         match entry.phase() {
             Phase::Waiting => {
                 let mut reasons = self.open_dependencies(work);
-                // One that is not needed will be skipped, whatever its gate does.
+                // A work that is not needed will be skipped, whatever its gate does.
                 reasons.extend((entry.is_shut() && !entry.unneeded).then_some(Reason::Gate));
                 reasons
             }
@@ -41,29 +41,29 @@ impl Engine {
         self.dependencies(work).filter(open).map(Reason::Dependency).collect()
     }
 
-    /// Returns what refuses a work that is in the queue, and its place there.
+    /// Returns the shortages of a queued work, and its place in the queue.
     fn why_not_now(&self, capacity: &CapacityTree, work: WorkId, entry: &Work) -> Vec<Reason> {
-        let (now, place) = (self.state.now(), self.place_in_line(work));
+        let (now, place) = (self.state.now(), self.queue_place(work));
         let short = self.admission.shortages(capacity, now, entry, place).into_iter();
         let mut reasons: Vec<_> = short.map(|short| self.short(capacity, place, short)).collect();
         let ahead = self.admission.ahead(now, work, entry);
-        let queue = ahead.zip(self.first_in_line());
-        reasons.extend(queue.map(|(ahead, first)| Reason::Line { ahead, first }));
+        let queue = ahead.zip(self.first_in_queue());
+        reasons.extend(queue.map(|(ahead, first)| Reason::Queued { ahead, first }));
         reasons
     }
 
-    /// The place from which `work` is tried: behind the first in the queue if something is reserved for
-    /// that one. What is still reserved for one that was the first before binds nothing; it goes
-    /// when the first one is tried.
+    /// Returns the position from which `work` is tested against the capacity: behind the first work
+    /// of the queue if something is reserved for that one. A reservation for a work that is no
+    /// longer first does not bind; it ends at the next search.
     #[must_use]
-    pub fn place_in_line(&self, work: WorkId) -> Place {
+    pub fn queue_place(&self, work: WorkId) -> Place {
         self.admission.place(self.state.now(), work, self.state.work(work).phase())
     }
 
     fn short(&self, capacity: &CapacityTree, place: Place, shortage: Shortage) -> Reason {
         let Shortage { level, resource, why, .. } = shortage;
         if !matches!(why, Short::Limit { .. }) {
-            return Reason::Short { shortage, holders: Vec::new(), set_aside_for: None };
+            return Reason::Short { shortage, holders: Vec::new(), reserved_for: None };
         }
         let holds = |(_, entry): &(WorkId, &Work)| {
             let mut demand = self.admission.demand(entry.cost).iter();
@@ -71,12 +71,12 @@ impl Engine {
         };
         let holders = self.state.works().filter(holds).map(|(work, _)| work).collect();
         let bound = matches!(place, Place::Later | Place::ResumingLater);
-        let ours = capacity.set_aside_for(self.client(), level, resource) > 0;
-        let set_aside_for = self.admission.reserved_for().filter(|_| bound && ours);
-        Reason::Short { shortage, holders, set_aside_for }
+        let ours = capacity.reserved_for(self.client(), level, resource) > 0;
+        let reserved_for = self.admission.reserved_for().filter(|_| bound && ours);
+        Reason::Short { shortage, holders, reserved_for }
     }
 
-    /// Whether works may pass the first in the queue.
+    /// Returns whether works may pass the first of the queue.
     #[must_use]
     pub fn order(&self) -> Order {
         self.config.order

@@ -1,4 +1,4 @@
-//! What an engine is asked about who follows whom, and what it refuses for that reason.
+//! Queries and checks on dependencies: adding one, submitting a child, and retrying an ended work.
 
 use super::Engine;
 use crate::WorkId;
@@ -8,8 +8,7 @@ use crate::input::{Dependency, DependencyError, Rejected, SubmitError};
 use crate::phase::{Phase, WorkState};
 
 impl Engine {
-    /// Has `work` wait for one more, as long as it has begun no attempt. One that is ready goes back
-    /// to waiting.
+    /// Adds a dependency to a work that has begun no attempt. A ready work waits again.
     pub fn add_dependency(
         &mut self,
         world: &mut World<'_>,
@@ -31,8 +30,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses a child that its parent cannot take, or that would wait for its parent. Afterwards
-    /// everything that the child follows is ordered before the parent.
+    /// Checks that the parent accepts a child with these dependencies, and that the child would not
+    /// wait for its parent. Afterwards all dependencies of the child are ordered before the parent.
     pub(super) fn expect_parent(
         &mut self,
         parent: WorkId,
@@ -52,9 +51,9 @@ impl Engine {
         Ok(())
     }
 
-    /// The works that [`Input::Reopen`](crate::Input::Reopen) would have tried again: `work` and all
-    /// that follow it. Refused for what has not failed and was not cancelled, and if that would pull
-    /// a work under way or a child along, or have works wait for each other.
+    /// Returns the works that [`Input::Reopen`](crate::Input::Reopen) would retry: `work` and all
+    /// that depend on it. Fails if `work` neither failed nor was cancelled, if a work under way or
+    /// a child would be affected, or if works would wait for each other.
     pub fn would_reopen(&self, work: WorkId) -> Result<Vec<WorkId>, Rejected> {
         let phase = self.work(work)?.phase();
         if !matches!(phase, Phase::Failed | Phase::Cancelled) {
@@ -75,7 +74,7 @@ impl Engine {
     }
 }
 
-/// Returns the works that would wait for each other.
+/// Returns the works of the cycle.
 fn cycle(error: EdgeError) -> Vec<WorkId> {
     match error {
         EdgeError::Cycle { path } => path.into_iter().map(WorkId::from_index).collect(),

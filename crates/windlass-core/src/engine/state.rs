@@ -1,14 +1,23 @@
-//! Everything that the facts decide about an engine's works, and the only code that changes it.
+//! Everything that facts decide about an engine's works, and the only code that changes it.
 //!
-//! All fields are private to this module. The engine reads through `&`, and changes nothing but by the verbs
-//! below: [`State::evolve`] and [`State::admit`] take in facts, [`State::advance`] lets what is due
-//! happen, [`State::offer`] changes what no fact records and the digest does not cover,
-//! [`State::order_before`] rearranges the graph for an edge that a fact is about to add, and
-//! [`State::reprice`] gives the works of an engine that moves to another capacity tree their costs there.
+//! A work is one entry in a column, with its [`Phase`](crate::Phase); the graph of edges, families,
+//! timers and retry policies are kept beside it, because few works have them. A fact changes one
+//! work by a step; the end of a work resolves its outgoing edges, which may end or unblock others,
+//! level by level and without recursion. Timers fire at the time for which they were set, before a
+//! fact with a later time is applied, so a replay computes the same.
+//!
+//! All fields are private to this module. The engine reads through `&` and changes the state only
+//! by the functions below:
+//!
+//! * [`State::evolve`] and [`State::admit`] apply facts;
+//! * [`State::advance`] fires the timers that are due;
+//! * [`State::offer`] changes what no fact records and the digest does not cover;
+//! * [`State::order_before`] reorders the graph for an edge that a fact is about to add;
+//! * [`State::reprice`] changes the costs when the engine moves to another capacity tree.
 //!
 //! Within the module, [`Work::step`] is the only function that stores a phase, and
-//! [`Phase::after`](crate::Phase) the only one that computes it. Queues, capacity and reports are kept in
-//! step with the phases by [`Effects`].
+//! [`Phase::after`](crate::Phase) the only one that computes it. [`Effects`] updates queues,
+//! capacity and reports.
 
 use crate::column::Column;
 use crate::dag::{Dag, EdgeError};
@@ -41,13 +50,13 @@ use family::Families;
 use retries::Retries;
 pub(super) use work::Work;
 
-/// What the facts decide.
+/// The state that facts decide.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     now: Timestamp,
     works: Column<Work>,
     dag: Dag,
-    /// The sequence number of the next work that joins a queue.
+    /// The sequence number of the next work that is queued.
     next_seq: Seq,
     clock: Clock,
     retries: Retries,
@@ -56,7 +65,7 @@ pub(super) struct State {
     staging: Staging,
 }
 
-/// A change of a ready work that no fact records: a replay finds the work Ready.
+/// A change of a ready work that no fact records: after a replay the work is Ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
     /// The driver is granted the next attempt.
@@ -65,7 +74,7 @@ pub(super) enum Offer {
     HandedBack,
     /// Something outside the engine refuses it.
     RefusedOutside,
-    /// What refused it outside may be had now.
+    /// What refused it outside may be available now.
     Renewed,
 }
 
@@ -84,7 +93,8 @@ impl State {
         }
     }
 
-    /// Takes in one fact. Inlined, so that a caller that knows the kind of fact has only its code.
+    /// Applies one fact. Inlined, so that a caller with a known kind of fact compiles only that
+    /// branch.
     #[inline(always)]
     pub(super) fn evolve(&mut self, effects: &mut Effects<'_, '_>, fact: &Fact) {
         self.advance(effects, fact.at);
@@ -123,18 +133,18 @@ impl State {
             Offer::Made => Step::Grant,
             Offer::HandedBack => Step::HandBack,
             Offer::RefusedOutside => Step::Refuse,
-            Offer::Renewed => Step::Ring,
+            Offer::Renewed => Step::Notify,
         };
         self.step(effects, work, step);
     }
 
-    /// Orders `before` in front of `after`, for an edge that will lead from one to the other. Refused if
-    /// the edge would close a cycle.
+    /// Orders `before` in front of `after`, for an edge that will be added. Fails if the edge would
+    /// close a cycle.
     pub(super) fn order_before(&mut self, before: WorkId, after: WorkId) -> Result<(), EdgeError> {
         self.dag.order(before.index(), after.index())
     }
 
-    /// Gives every work another cost: the engine has moved to another capacity tree, at `now`.
+    /// Changes the cost of every work at `now`: the engine has moved to another capacity tree.
     pub(super) fn reprice(
         &mut self,
         now: Timestamp,
@@ -151,13 +161,13 @@ impl State {
         self.now
     }
 
-    /// Returns the work, unless its id was never given out or it is forgotten.
+    /// Returns the work, or `None` if its id was never issued or it is forgotten.
     #[inline]
     pub(super) fn get(&self, work: WorkId) -> Option<&Work> {
         self.works.get(work.index())
     }
 
-    /// Returns the work, which the caller knows to exist.
+    /// Returns a work that the caller knows to exist.
     #[inline]
     pub(super) fn work(&self, work: WorkId) -> &Work {
         &self.works[work.index()]

@@ -16,7 +16,7 @@ mod sharing;
 mod suspension;
 mod times;
 
-/// An engine on a private tree, with every fact and transition kept.
+/// An engine on its own tree that collects all facts and transitions.
 struct Bench {
     engine: Engine,
     capacity: CapacityTree,
@@ -49,7 +49,7 @@ impl Bench {
             wakes: &mut wakes,
         };
         let result = call(&mut self.engine, &mut world);
-        assert_eq!(wakes, [], "there is nobody else to wake");
+        assert_eq!(wakes, [], "the tree has no other client");
         self.engine.check(&self.capacity);
         result
     }
@@ -164,8 +164,8 @@ fn a_work_refused_outside_holds_nothing_and_keeps_its_place() {
     let running = bench.start();
     assert_eq!(running.work, other, "the only slot is free again");
     let third = bench.add(&[], 0);
-    bench.apply(Input::Ring(refused)).expect("it was refused");
-    assert_eq!(bench.apply(Input::Ring(third)), Err(Rejected::NotWaitingOutside { work: third }));
+    bench.apply(Input::Notify(refused)).expect("it was refused");
+    assert_eq!(bench.apply(Input::Notify(third)), Err(Rejected::NotWaitingOutside { work: third }));
     bench.finish(running, Outcome::Success).expect("it runs");
     assert_eq!(bench.take().map(|grant| grant.work), Some(refused), "before the later one");
 }
@@ -233,7 +233,7 @@ fn an_engine_that_moves_takes_along_what_is_under_way_and_the_order_of_its_line(
     assert_eq!(bench.take(), None, "one slot");
     let cpus = ResourceCost::of([("cpu", 3)]).expect("a name");
     assert_eq!(transfer(&mut bench, &cpus, Timestamp::from_millis(7)), []);
-    assert_eq!(bench.engine.in_line(), 3);
+    assert_eq!(bench.engine.queue_len(), 3);
     let next = bench.start();
     assert_eq!((next.work, bench.take()), (works[1], None), "three cpus are in use");
     bench.finish(grant, Outcome::Success).expect("it runs");
@@ -271,7 +271,7 @@ fn an_engine_keeps_its_own_time_under_another_clock() {
 }
 
 #[test]
-fn the_first_in_line_is_exact_once_time_has_passed() {
+fn the_first_in_the_queue_is_exact_once_time_has_passed() {
     let ageing = Ageing::new("0.01".parse().expect("an amount"), Some(Amount::from(5)));
     let ageing = ageing.expect("slow enough");
     let mut bench = Bench::with_config(1, EngineConfig { ageing, ..EngineConfig::default() });
@@ -284,11 +284,11 @@ fn the_first_in_line_is_exact_once_time_has_passed() {
     bench.now = Timestamp::from_millis(3_600_000);
     let urgent = add(&mut bench, 7);
     bench.apply(Input::Tick).expect("time may pass");
-    assert_eq!(bench.engine.first_in_line(), Some(urgent), "7 against 1 + 5, not 1 + 36 000");
+    assert_eq!(bench.engine.first_in_queue(), Some(urgent), "7 against 1 + 5, not 1 + 36 000");
 }
 
 #[test]
-fn what_time_brings_next_is_asked_for_after_a_work_has_taken_what_it_brought() {
+fn the_next_wake_up_is_computed_after_a_work_has_taken_what_time_made_available() {
     let mut bench = Bench::new(9);
     let rate =
         Rate { amount: Amount::from(1), per: Duration::from_millis(10), burst: Amount::from(1) };

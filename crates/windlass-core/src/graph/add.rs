@@ -1,4 +1,4 @@
-//! How a graph grows: one node, many in any order, or an edge between two that are there.
+//! Adding nodes and edges: one node, many in any order, or an edge between two existing nodes.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use super::{AddEdgeError, AddNodeError, DependencyGraph, Node, NodeState, Step};
 use crate::dag::{Dag, EdgeError, EdgeKind};
 
 impl<K: Clone + Ord> DependencyGraph<K> {
-    /// Adds a node that depends on others. Answers its state: ready if all of them have completed,
-    /// aborted if one of them is, pending otherwise. A dependency that is named twice counts once.
+    /// Adds a node with its dependencies. Returns its state: ready if all of them have completed,
+    /// aborted if one is aborted, pending otherwise. A repeated dependency counts once.
     pub fn add_node(
         &mut self,
         key: K,
@@ -31,9 +31,9 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         Ok(self.nodes[node].state)
     }
 
-    /// Adds many nodes, each with what it depends on, or none of them. The order in which they are
-    /// given does not matter to what may depend on what: they are added as given, except behind
-    /// their dependencies. Answers those that are ready at once, in that order.
+    /// Adds many nodes with their dependencies, or none. They may be given in any order: a node is
+    /// added after its dependencies, otherwise in the given order. Returns the nodes that are ready
+    /// at once, in that order.
     ///
     /// ```
     /// use windlass_core::DependencyGraph;
@@ -71,10 +71,9 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         Ok(ready)
     }
 
-    /// Lets `to` depend on `from` as well. Only a node that has not begun can; a ready one goes back
-    /// to pending, unless `from` has completed. Under an aborted node it is aborted with all that
-    /// depend on it, as the events tell. Answers the state of `to`. An edge that is there already
-    /// changes nothing.
+    /// Makes `to` depend on `from` as well. Fails if `to` has begun. A ready node becomes pending,
+    /// unless `from` has completed. Behind an aborted node it is aborted with all its dependents,
+    /// which the events report. Returns the state of `to`. An existing edge changes nothing.
     pub fn add_edge(
         &mut self,
         from: impl Borrow<K>,
@@ -98,7 +97,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         self.number(key).ok_or_else(|| AddEdgeError::UnknownNode { key: key.clone() })
     }
 
-    /// An edge stands in the lists of both its ends, so the shorter list decides.
+    /// An edge is in the lists of both its ends, so the search uses the shorter one.
     fn has_edge(&self, from: usize, to: usize) -> bool {
         let mut both = self.dag.targets(from).zip(self.dag.sources(to));
         both.any(|(target, source)| target.node == to || source.node == from)
@@ -112,7 +111,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         AddEdgeError::Cycle { path }
     }
 
-    /// What follows from a new edge for the node at its end.
+    /// Updates the node at the end of a new edge.
     fn wait_for(&mut self, source: usize, node: usize) {
         match self.nodes[source].state {
             NodeState::Completed => {
@@ -126,7 +125,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         }
     }
 
-    /// Adds a node whose sources are all there.
+    /// Adds a node whose sources exist.
     fn insert(&mut self, key: K, mut sources: Vec<usize>) -> usize {
         let mut seen = BTreeSet::new();
         sources.retain(|source| seen.insert(*source));
@@ -149,8 +148,8 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         node
     }
 
-    /// In which order the given nodes can be added. Nothing in the graph depends on them yet, so a
-    /// cycle can only be among themselves.
+    /// Returns an order in which the given nodes can be added. No existing node depends on them
+    /// yet, so a cycle can only be among themselves.
     fn order_of(&self, given: &[(K, Vec<K>)]) -> Result<Vec<usize>, AddNodeError<K>> {
         let mut places = BTreeMap::new();
         for (place, (key, _)) in given.iter().enumerate() {

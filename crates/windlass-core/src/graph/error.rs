@@ -1,70 +1,70 @@
-//! Why a call on a graph was refused. Nothing has changed then.
+//! The errors of a graph. A call that fails changes nothing.
 
 use thiserror::Error;
 
 use super::NodeState;
 
-/// Why nodes were not added.
+/// Nodes that were not added.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddNodeError<K> {
-    /// There is a node with this key already, or it is given twice.
+    /// A key exists already or is repeated.
     #[error("duplicate key {key:?}")]
     Duplicate {
-        /// The key.
+        /// The duplicate key.
         key: K,
     },
-    /// A node depends on one that is neither in the graph nor given with it.
+    /// A dependency is neither in the graph nor among the new nodes.
     #[error("{key:?} depends on {dependency:?}, which is not in the graph")]
     UnknownDependency {
         /// The node to add.
         key: K,
-        /// What it depends on.
+        /// The unknown dependency.
         dependency: K,
     },
-    /// Nodes depend on each other in a circle.
+    /// Nodes depend on each other.
     #[error("a cycle of dependencies: {path:?}")]
     Cycle {
-        /// The cycle, each before the one that depends on it; it ends with the key it begins with.
+        /// The cycle, each key before the one that depends on it; it ends with its first key.
         path: Vec<K>,
     },
 }
 
-/// Why an edge was not added.
+/// An edge that was not added.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddEdgeError<K> {
-    /// One of its ends is not there.
+    /// One of its ends is not in the graph.
     #[error("{key:?} is not in the graph")]
     UnknownNode {
-        /// The key that is not there.
+        /// The unknown key.
         key: K,
     },
-    /// The node that should wait has begun or ended, and can wait for nothing more.
+    /// The dependent has begun or ended.
     #[error("{key:?} is {state}, too late for another dependency")]
     TooLate {
-        /// The node that should wait.
+        /// The dependent.
         key: K,
-        /// The state it is in.
+        /// Its state.
         state: NodeState,
     },
     /// The node would depend on itself.
     #[error("a cycle of dependencies: {path:?}")]
     Cycle {
-        /// The cycle, each before the one that depends on it: along the refused edge, and back to
-        /// where it begins.
+        /// The cycle, each key before the one that depends on it: along the refused edge, and back
+        /// to its first key.
         path: Vec<K>,
     },
 }
 
-/// Why a node did not start, complete, fail or abort.
+/// A change of state that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NodeError<K> {
-    /// It is not there.
+    /// The node is not in the graph.
     #[error("{key:?} is not in the graph")]
     Unknown {
-        /// The key that is not there.
+        /// The unknown key.
         key: K,
     },
     /// Only a ready node can start.
@@ -72,7 +72,7 @@ pub enum NodeError<K> {
     NotReady {
         /// The node.
         key: K,
-        /// The state it is in.
+        /// Its state.
         state: NodeState,
     },
     /// Only a running node can complete or fail.
@@ -80,15 +80,15 @@ pub enum NodeError<K> {
     NotRunning {
         /// The node.
         key: K,
-        /// The state it is in.
+        /// Its state.
         state: NodeState,
     },
-    /// A node that has ended cannot be aborted: an end is final.
+    /// A node that has ended cannot be aborted.
     #[error("{key:?} is {state}, which is final")]
     Ended {
         /// The node.
         key: K,
-        /// The state it is in.
+        /// Its state.
         state: NodeState,
     },
 }

@@ -1,8 +1,8 @@
-//! The states of a node, and which follows which.
+//! The states of a node, and the steps between them.
 
 use std::fmt;
 
-/// Where a node of a [`DependencyGraph`](super::DependencyGraph) stands.
+/// The state of a node of a [`DependencyGraph`](super::DependencyGraph).
 ///
 /// ```text
 /// pending ⇄ ready → running → completed
@@ -11,46 +11,47 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeState {
-    /// Waits for dependencies that have not completed.
+    /// Some dependencies have not completed.
     Pending,
-    /// All its dependencies have completed; it can start.
+    /// All dependencies have completed; the node can start.
     Ready,
-    /// Has started.
+    /// The node has started.
     Running,
-    /// Ended well; final.
+    /// The node succeeded; final.
     Completed,
-    /// Failed, and is on its way back to ready: nobody ever finds a node in this state.
+    /// The node failed and becomes ready again: a caller never sees this state.
     Failed,
-    /// Given up, or depends on one that is; final.
+    /// The node, or one that it depends on, was aborted; final.
     Aborted,
 }
 
-/// What can happen to a node.
+/// The steps that a node can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The last of its dependencies has completed.
+    /// The last of its dependencies completed.
     Unblock,
-    /// It got a dependency that has not completed.
+    /// The node got a dependency that has not completed.
     Block,
     Start,
     Complete,
     Fail,
-    /// After a failure.
+    /// The node becomes ready after a failure.
     Retry,
     Abort,
 }
 
 impl NodeState {
-    /// How many states there are.
+    /// The number of states.
     pub(super) const COUNT: usize = Self::Aborted as usize + 1;
 
-    /// Whether the node has ended: completed or aborted.
+    /// Returns whether the node is completed or aborted.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Aborted)
     }
 
-    /// The only place that knows which state follows; none if the step is not allowed.
+    /// Returns the state after a step, or `None` if the step is not allowed. Only this function
+    /// knows the rules.
     pub(super) fn after(self, step: Step) -> Option<Self> {
         Some(match (self, step) {
             (Self::Pending, Step::Unblock) => Self::Ready,

@@ -19,7 +19,7 @@ fn held(holder: &HolderId) -> Lock {
 }
 
 #[test]
-fn a_second_holder_is_told_who_has_it_since_when_and_how_old_the_heartbeat_is() {
+fn a_refusal_names_the_holder_the_start_of_its_hold_and_the_age_of_its_heartbeat() {
     let (a, b) = names();
     let mut lock = held(&a);
     assert_eq!(lock.heartbeat(&a, Token(1), at(3)), Answer::Refreshed);
@@ -72,7 +72,7 @@ fn past_the_longest_hold_heartbeats_are_refused_and_extending_does_not_restart_i
 }
 
 #[test]
-fn an_old_token_is_nobodys_whoever_sends_it() {
+fn an_old_token_is_refused_from_every_holder() {
     let (a, b) = names();
     let mut lock = held(&a);
     assert_eq!(lock.release(&a, Token(1)), Answer::Released);
@@ -108,7 +108,7 @@ fn tokens_grow_across_a_restore_and_above_a_floor() {
 }
 
 #[test]
-fn restoring_refreshes_nobodys_lease() {
+fn restoring_refreshes_no_lease() {
     let (a, b) = names();
     let lock = held(&a);
     let mut lock = Lock::restore(lock.token(), lock.lease().cloned());

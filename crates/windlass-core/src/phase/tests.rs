@@ -39,7 +39,7 @@ fn steps() -> Vec<Step> {
         Step::Grant,
         Step::HandBack,
         Step::Refuse,
-        Step::Ring,
+        Step::Notify,
         Step::Start,
         Step::Suspend,
         Step::ResumeRequested,
@@ -56,7 +56,7 @@ fn steps() -> Vec<Step> {
     plain.into_iter().chain(WHYS.map(Step::Ask)).collect()
 }
 
-/// Every step that is allowed, and where it leads.
+/// All allowed steps and the phases they lead to.
 fn table() -> Vec<(Phase, Step, Phase)> {
     use Phase::*;
     let mut table = vec![
@@ -73,7 +73,7 @@ fn table() -> Vec<(Phase, Step, Phase)> {
         (Ready, Step::Grant, Granted),
         (Granted, Step::HandBack, Ready),
         (Granted, Step::Refuse, WaitingOutside),
-        (WaitingOutside, Step::Ring, Ready),
+        (WaitingOutside, Step::Notify, Ready),
         (Granted, Step::Start, Running),
         (Ready, Step::Start, Running),
         (Delayed { due: DUE }, Step::ComeDue, Ready),

@@ -1,19 +1,19 @@
-//! The lanes of a group where waiting changes nothing and priorities are few: the best lane is the
-//! first that is not empty.
+//! The lanes of a group without ageing and with few priorities: sorted by priority, with a bit set
+//! of the lanes that have works.
 
-/// As many as a word has bits.
+/// The number of bits of a word.
 pub(super) const MOST: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buckets {
-    /// Priorities and the numbers of their lanes, the most urgent first.
+    /// Priorities and the indices of their lanes, the most urgent first.
     lanes: Vec<(i64, u32)>,
-    /// Which of them have works, by their place.
+    /// A bit for each place whose lane has works.
     occupied: u64,
 }
 
 impl Buckets {
-    /// Where the lane of this priority stands; else where it would.
+    /// Returns the place of this priority, or where it would be inserted.
     #[inline]
     pub(super) fn place(&self, priority: i64) -> Result<usize, usize> {
         match self.lanes[..] {
@@ -27,7 +27,7 @@ impl Buckets {
         self.lanes[place].1
     }
 
-    /// The place of the best lane that has works.
+    /// Returns the place of the most urgent lane that has works.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
         (self.occupied != 0).then(|| self.occupied.trailing_zeros() as usize)
@@ -47,14 +47,14 @@ impl Buckets {
         self.lanes.len() == MOST
     }
 
-    /// Puts the lane of a new priority where it belongs.
+    /// Inserts the lane of a new priority.
     pub(super) fn insert(&mut self, place: usize, priority: i64, lane: u32) {
         self.lanes.insert(place, (priority, lane));
         let before = self.occupied & below(place);
         self.occupied = before | ((self.occupied & !below(place)) << 1);
     }
 
-    /// Takes out one that has no works: its priority and its lane.
+    /// Removes an empty lane and returns its index.
     pub(super) fn pop_empty(&mut self) -> Option<u32> {
         let place = (0..self.lanes.len()).find(|place| self.occupied >> place & 1 == 0)?;
         let before = self.occupied & below(place);
@@ -62,13 +62,13 @@ impl Buckets {
         Some(self.lanes.remove(place).1)
     }
 
-    /// All lanes with their priorities.
+    /// Iterates over all lanes with their priorities.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i64, u32)> {
         self.lanes.iter().copied()
     }
 }
 
-/// The bits below this one.
+/// Returns a mask of the bits below this one.
 fn below(place: usize) -> u64 {
     (1u64 << place) - 1
 }

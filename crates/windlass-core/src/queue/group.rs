@@ -1,7 +1,7 @@
-//! The ready works of one cost: a lane for each priority.
+//! The ready works of one cost, with a lane for each priority.
 //!
-//! Where waiting makes nothing more urgent, the lanes stand in the order of their priorities; where it
-//! does, or the priorities are many, their first works play a tournament.
+//! Without ageing and with few priorities, the lanes are sorted by priority ([`Buckets`]).
+//! Otherwise the heads of the lanes are compared in a [`Tournament`].
 
 use std::collections::BTreeMap;
 
@@ -34,14 +34,14 @@ struct Contest {
     heads: Tournament,
 }
 
-/// A lane whose first work has changed, so that the best of its group may have.
+/// A lane whose head has changed, so that the best of its group may have changed.
 pub(crate) struct Changed {
     pub(crate) lane: u32,
-    /// Since when the one that was first before had been ready.
+    /// Since when the previous head had been ready.
     pub(crate) first: Option<Timestamp>,
 }
 
-/// Empty lanes up to this many are kept: they will be used again.
+/// The number of empty lanes kept for reuse.
 const KEPT_LANES: usize = 8;
 
 impl Group {
@@ -58,7 +58,7 @@ impl Group {
         self.len
     }
 
-    /// Returns whether its lanes are compared with each other.
+    /// Returns whether its lanes are compared in a tournament.
     #[inline]
     pub(crate) fn is_contest(&self) -> bool {
         matches!(self.order, Order::Contest(_))
@@ -74,7 +74,7 @@ impl Group {
         }
     }
 
-    /// The best lane, if waiting changes nothing.
+    /// Returns the best lane of a group without ageing.
     #[inline]
     pub(crate) fn best_lane(&self) -> Option<LaneId> {
         let Order::Fixed(buckets) = &self.order else { return None };
@@ -82,7 +82,7 @@ impl Group {
         Some(LaneId { cost: self.cost, lane: buckets.lane(place) })
     }
 
-    /// What a lane brings if waiting changes nothing.
+    /// Returns the head of a lane in a group without ageing.
     fn head(&self, number: u32) -> Best {
         let lane = &self.lanes[number as usize];
         let id = LaneId { cost: self.cost, lane: number };
@@ -95,7 +95,7 @@ impl Group {
         &self.lanes[lane as usize]
     }
 
-    /// Takes a work in; the lane that has another first work now, if one does that matters.
+    /// Adds a work. Returns its lane if the head changed and that matters.
     #[inline]
     pub(crate) fn insert(&mut self, priority: i64, waiting: Waiting) -> Option<Changed> {
         self.len += 1;
@@ -111,7 +111,7 @@ impl Group {
         self.insert_otherwise(priority, waiting)
     }
 
-    /// With a new priority, or into a contest.
+    /// Adds a work with a new priority, or to a tournament.
     fn insert_otherwise(&mut self, priority: i64, waiting: Waiting) -> Option<Changed> {
         let number = self.known_lane(priority).unwrap_or_else(|| self.new_lane(priority));
         let lane = &mut self.lanes[number as usize];
@@ -123,7 +123,7 @@ impl Group {
         is_first.then_some(Changed { lane: number, first })
     }
 
-    /// Lets a work go; the lane that has another first work now, if one does that matters.
+    /// Removes a work. Returns its lane if the head changed and that matters.
     #[inline]
     pub(crate) fn remove(&mut self, priority: i64, seq: Seq) -> Option<Changed> {
         self.len -= 1;
@@ -148,7 +148,7 @@ impl Group {
         lane.remove(seq).then_some(Changed { lane: number, first })
     }
 
-    /// Lists a lane anew under its first work.
+    /// Lists a lane again under its head.
     #[inline]
     pub(crate) fn refresh(&mut self, number: u32, ageing: &Ageing, now: Timestamp) {
         if let Order::Contest(_) = self.order {
@@ -208,7 +208,7 @@ impl Group {
         number
     }
 
-    /// Buckets that are all in use become a contest for good.
+    /// Replaces buckets that are all in use by a tournament, for good.
     fn make_room(&mut self) {
         let Order::Fixed(buckets) = &mut self.order else { return };
         if !buckets.is_full() {

@@ -1,7 +1,7 @@
-//! The ready works of one cost and one priority: first in, first out.
+//! The ready works of one cost and one priority, first in, first out.
 //!
-//! All of them age alike, so nothing ever overtakes within a lane. A work that leaves from the
-//! middle is only noted; those noted are swept out once they are the half of it.
+//! All of them age alike, so no work overtakes another within a lane. A work that leaves from the
+//! middle is only marked; marked entries are removed once they are half of the lane.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,16 +13,16 @@ use crate::{Timestamp, WorkId};
 pub(crate) struct Waiting {
     pub(crate) work: WorkId,
     pub(crate) seq: Seq,
-    /// Since when it has been ready.
+    /// Since when the work has been ready.
     pub(crate) since: Timestamp,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) priority: i64,
-    /// By sequence number. The first one has not left.
+    /// By sequence number. The first entry is never a marked one.
     waiting: VecDeque<Waiting>,
-    /// The sequence numbers of those that left from the middle.
+    /// The sequence numbers of the marked entries.
     left: BTreeSet<Seq>,
 }
 
@@ -35,8 +35,8 @@ impl Lane {
         self.waiting.front()
     }
 
-    /// Takes a work in: at the end, or where its sequence number belongs if it was here before. Whether it is
-    /// the first one now.
+    /// Adds a work at the end, or at the place of its sequence number if it was here before.
+    /// Returns whether it is the head now.
     #[inline]
     pub(crate) fn insert(&mut self, waiting: Waiting) -> bool {
         match self.waiting.back() {
@@ -50,7 +50,7 @@ impl Lane {
     }
 
     fn insert_before_others(&mut self, waiting: Waiting) -> bool {
-        // One that was only noted as gone has never left its place.
+        // The entry of a marked work is still in place.
         if !self.left.remove(&waiting.seq) {
             let before = |other: &Waiting| other.seq < waiting.seq;
             self.waiting.insert(self.waiting.partition_point(before), waiting);
@@ -58,7 +58,7 @@ impl Lane {
         self.first().is_some_and(|first| first.seq == waiting.seq)
     }
 
-    /// Lets a work go; whether it was the first one.
+    /// Removes a work. Returns whether it was the head.
     #[inline]
     pub(crate) fn remove(&mut self, seq: Seq) -> bool {
         if self.first().is_some_and(|first| first.seq == seq) {
@@ -89,8 +89,8 @@ impl Lane {
         self.waiting.iter().filter(|waiting| !self.left.contains(&waiting.seq))
     }
 
-    /// Returns how many works at the front of the lane satisfy `is_so`, which has to hold for none
-    /// behind the first one for which it does not.
+    /// Returns how many works at the front satisfy `is_so`, which must be monotonic: true for a
+    /// prefix of the lane and false for the rest.
     pub(crate) fn count_while(&self, is_so: impl Fn(&Waiting) -> bool) -> usize {
         let end = self.waiting.partition_point(is_so);
         let left = match self.waiting.get(end) {
@@ -100,7 +100,7 @@ impl Lane {
         end - left
     }
 
-    /// How many entries are kept, dead or alive.
+    /// Returns the number of entries, including marked ones.
     #[cfg(test)]
     pub(crate) fn footprint(&self) -> usize {
         self.waiting.len() + self.left.len()

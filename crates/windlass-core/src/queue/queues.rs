@@ -1,4 +1,4 @@
-//! Two queues, one before the other: works that go on, then works that start.
+//! Two queues: attempts that resume come before works that start.
 
 use super::{Candidate, CounterKey, Listing, ReadyQueue, Seq, Waiting, Watch};
 use crate::ageing::Ageing;
@@ -7,9 +7,9 @@ use crate::{Amount, Timestamp, WorkId};
 /// One of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
-    /// Its attempt is under way and wants to go on.
+    /// An attempt under way waits to resume.
     Resuming,
-    /// Its attempt is yet to begin.
+    /// A work waits to start.
     Starting,
 }
 
@@ -51,15 +51,15 @@ impl Queues {
         self.starting.advance(now);
     }
 
-    /// The first of all, refused or not, and its queue.
+    /// Returns the first work of all, blocked or not, and its queue.
     #[inline]
     pub(crate) fn first(&self, now: Timestamp) -> Option<(QueueKind, Candidate)> {
         let queue = if self.resuming.len == 0 { QueueKind::Starting } else { QueueKind::Resuming };
         Some((queue, self.at(queue).first(now)?))
     }
 
-    /// The first that was not refused, or that may fit by now, and its queue. `room` tells how much
-    /// there is of a counter for a work in a queue.
+    /// Returns the first work that is not blocked, or that may fit by now, and its queue. `room`
+    /// returns the room of a counter for a work of a queue.
     pub(crate) fn first_open(
         &self,
         now: Timestamp,
@@ -72,7 +72,7 @@ impl Queues {
         open(QueueKind::Resuming).or_else(|| open(QueueKind::Starting))
     }
 
-    /// Whether one that was refused may fit by now.
+    /// Returns whether a blocked candidate may fit by now.
     pub(crate) fn may_fit(
         &self,
         queue: QueueKind,
@@ -115,13 +115,14 @@ impl Queues {
         }
     }
 
-    /// Whether all works in the queues are of the kind of this one: what refuses it refuses them all.
+    /// Returns whether all queued works have the queue and the cost of this one, so that what
+    /// refuses it refuses them all.
     pub(crate) fn are_all_like(&self, queue: QueueKind, candidate: Candidate) -> bool {
         let own = self.at(queue);
         own.len() == self.len() && own.is_all_of(candidate.cost)
     }
 
-    /// The counter that refused one, and how much it wants of it.
+    /// Returns the counter that refused a candidate, and how much it wants.
     pub(crate) fn refused_by(
         &self,
         queue: QueueKind,
@@ -131,17 +132,17 @@ impl Queues {
         Some((self.at(queue).counter(blocked_by), blocked_by.wanted))
     }
 
-    /// All works in the queue.
+    /// Iterates over all works of both queues.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.resuming.iter().chain(self.starting.iter())
     }
 
-    /// Returns the first work of all at `now`, also if the queues have not been advanced to it.
+    /// Returns the first work at `now`, even if the queues have not been advanced to `now`.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
         self.resuming.foremost(now).or_else(|| self.starting.foremost(now))
     }
 
-    /// How many works are before the one with this sequence number.
+    /// Returns how many works are before the one with this sequence number.
     pub(crate) fn ahead(
         &self,
         queue: QueueKind,

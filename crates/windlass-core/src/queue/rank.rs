@@ -1,4 +1,4 @@
-//! A work's place in the queue, and the best of many.
+//! The order of lane heads, and the best of many.
 
 use std::cmp::Reverse;
 use std::num::NonZeroU64;
@@ -6,13 +6,13 @@ use std::num::NonZeroU64;
 use crate::ageing::Ageing;
 use crate::{CostId, Timestamp};
 
-/// The order in which works became ready, from 1: the smaller one is the earlier.
+/// The sequence number with which a work became ready, from 1.
 pub(crate) type Seq = NonZeroU64;
 
-/// The first of a lane, as others see it: larger is earlier in the queue.
+/// The head of a lane as a tournament compares it: larger is earlier in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
-    /// Its rank among those below the cap, or its effective priority at the cap.
+    /// Its ageing key below the cap, or its effective priority at the cap.
     key: i128,
     seq: Reverse<Seq>,
     lane: LaneId,
@@ -25,14 +25,15 @@ pub(crate) struct LaneId {
     pub(crate) lane: u32,
 }
 
-/// The best below the cap and the best at it. Only an instant can tell which of the two is first.
+/// The best head below the cap and the best at the cap. Which of the two is first depends on the
+/// time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Best {
     ageing_head: Option<Head>,
     capped: Option<Head>,
 }
 
-/// A place in the queue at one instant: larger is earlier in the queue.
+/// A position in the queue at one instant: larger is earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     priority: i128,
@@ -40,7 +41,8 @@ struct Rank {
 }
 
 impl Best {
-    /// What a lane brings whose first work has this sequence number and has been ready since `since`.
+    /// Returns the head of a lane whose first work has this sequence number and has been ready
+    /// since `since`.
     pub(crate) fn of(
         ageing: &Ageing,
         lane: LaneId,
@@ -55,7 +57,7 @@ impl Best {
         Self { ageing_head: head(ageing.ageing_key(priority, since)), capped: None }
     }
 
-    /// The same where waiting changes nothing.
+    /// As [`Best::of`], without ageing.
     pub(crate) fn fixed(lane: LaneId, priority: i64, seq: Seq) -> Self {
         let key = Ageing::NONE.ageing_key(priority, Timestamp::ZERO);
         Self { ageing_head: Some(Head { key, seq: Reverse(seq), lane }), capped: None }
@@ -67,7 +69,7 @@ impl Best {
         self
     }
 
-    /// Becomes the best of both.
+    /// Replaces each of the two bests by that of `other` if it is better.
     #[inline]
     pub(crate) fn take_better(&mut self, other: &Self) {
         if other.ageing_head > self.ageing_head {
@@ -78,7 +80,7 @@ impl Best {
         }
     }
 
-    /// The lane whose first work is the first in the queue at `now`.
+    /// Returns the lane whose head is first in the queue at `now`.
     pub(crate) fn at(&self, ageing: &Ageing, now: Timestamp) -> Option<LaneId> {
         let (Some(ageing_head), Some(capped)) = (self.ageing_head, self.capped) else {
             return self.ageing_head.or(self.capped).map(|head| head.lane);
@@ -88,7 +90,8 @@ impl Best {
         Some(if aged > rank(capped, capped.key) { ageing_head.lane } else { capped.lane })
     }
 
-    /// When the best below the cap will stand before the best at it; none if it does already.
+    /// Returns when the best below the cap will overtake the best at the cap, or `None` if it is
+    /// ahead already.
     pub(crate) fn overtaken_at(&self, ageing: &Ageing, now: Timestamp) -> Option<Timestamp> {
         let (ageing_head, capped) = (self.ageing_head?, self.capped?);
         let past_a_tie = i128::from(ageing_head.seq < capped.seq);

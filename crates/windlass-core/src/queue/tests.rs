@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The line as a plain list, with every effective priority computed anew at each instant.
+/// The queue as a plain list that computes every effective priority at each instant.
 #[derive(Default)]
 struct Model {
     rate: i128,
@@ -57,7 +57,7 @@ enum Call {
         priority: i64,
     },
     Remove(prop::sample::Index),
-    /// Takes a work out and puts it back where it was.
+    /// Removes a work and inserts it again at its old place.
     Return(prop::sample::Index),
     Pass(u64),
     Park {
@@ -99,7 +99,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Works rise by `rate` steps per millisecond.
+    /// Creates both with an ageing of `rate` steps per millisecond.
     fn new(rate: u64, cap: Option<u64>) -> Self {
         Self::ageing(rate, 1_000_000, cap)
     }
@@ -187,7 +187,7 @@ impl Pair {
 }
 
 impl Pair {
-    /// As many stand before each as a sort puts there.
+    /// Compares the number of works before each with a sort.
     fn ask_places(&self) {
         let mut sorted = self.model.works.clone();
         let place = |one: &Listed| (Reverse(self.model.effective(one, self.now)), one.waiting.seq);
@@ -199,7 +199,7 @@ impl Pair {
 }
 
 #[test]
-fn places_are_exact_however_long_nobody_has_looked() {
+fn places_are_exact_however_long_ago_the_queue_was_advanced() {
     let mut pair = Pair::new(10_000, Some(20_000));
     pair.insert(0, 0);
     pair.insert(1, 1);
@@ -211,7 +211,7 @@ fn places_are_exact_however_long_nobody_has_looked() {
 }
 
 #[test]
-fn everybody_who_goes_on_stands_before_everybody_who_starts() {
+fn every_resuming_attempt_is_queued_before_every_start() {
     let mut queues = Queues::new(Ageing::NONE);
     let mut numbers = 1..;
     let mut add = |line, priority| {
@@ -240,7 +240,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_line_agrees_with_a_scan_of_effective_priorities(
+    fn the_queue_agrees_with_a_scan_of_effective_priorities(
         rate in prop_oneof![Just(0u64), 1..5000u64, Just(10_000_000_000_000)],
         per_ns in prop_oneof![
             3 => Just(1_000_000u64),

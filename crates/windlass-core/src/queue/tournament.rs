@@ -1,7 +1,7 @@
-//! Who is best among those that are small enough.
+//! The best of many contestants, optionally among those up to some size.
 //!
-//! A few contestants are looked at one by one when somebody asks. Many stand in a tree, where whatever one of
-//! them brings is compared as soon as it is there.
+//! Up to eight contestants are scanned on demand. More are kept in a tree that updates the best
+//! with every change.
 
 use super::rank::Best;
 
@@ -12,22 +12,22 @@ use tree::Tree;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tournament {
     few: Vec<(Contestant, Best)>,
-    /// All of them, once there were more than a few, until all have left.
+    /// All contestants, once there were more than a few, until all have left.
     many: Option<Box<Tree>>,
 }
 
-/// A contestant: those of one size are told apart by their number.
+/// A contestant; those of one size are told apart by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Contestant {
     pub(crate) size: u64,
     pub(crate) number: u32,
 }
 
-/// To look at so many costs less than to keep them in order.
+/// The number up to which a scan costs less than a tree.
 const FEW: usize = 8;
 
 impl Tournament {
-    /// Enters a contestant, or changes what it brings.
+    /// Adds a contestant, or replaces its head.
     #[inline]
     pub(crate) fn set(&mut self, contestant: Contestant, own: Best) {
         match self.few.iter_mut().find(|(known, _)| *known == contestant) {
@@ -64,7 +64,7 @@ impl Tournament {
         }
     }
 
-    /// The best of those whose size is at most `most`.
+    /// Returns the best of those whose size is at most `most`.
     pub(crate) fn best_up_to(&self, most: u64) -> Best {
         match &self.many {
             None => best_of(self.few.iter().filter(|(known, _)| known.size <= most)),
@@ -72,7 +72,7 @@ impl Tournament {
         }
     }
 
-    /// The smallest size of all contestants.
+    /// Returns the smallest size of all contestants.
     pub(crate) fn smallest(&self) -> Option<u64> {
         match &self.many {
             None => self.few.iter().map(|(known, _)| known.size).min(),
@@ -114,7 +114,7 @@ mod tests {
         let mut random = Random::new(7);
         let (mut tournament, mut all) = (Tournament::default(), BTreeMap::new());
         for seq in 1..5_000 {
-            // In turns there are more of them, and fewer.
+            // The number of contestants grows and shrinks alternately.
             let is_leaving = random.within(0..10) < if seq / 300 % 2 == 0 { 3 } else { 7 };
             let number = random.within(0..3 * FEW as u64) as u32;
             let contestant = Contestant { size: u64::from(number % 5), number };

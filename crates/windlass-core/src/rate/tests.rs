@@ -31,7 +31,7 @@ fn tokens_come_evenly_and_nothing_is_rounded_away() {
         assert_eq!(bucket.when(steps, at(0)), at(time));
         assert!(bucket.has(steps, at(time)) && !bucket.has(steps, at(time - 1)));
     }
-    // Taking each one as it comes leaves the fractions where they are.
+    // Taking each one as it arrives loses no fractions.
     for time in 1..=7_000 {
         while bucket.has(1, at(time)) {
             bucket.charge(1, at(time));

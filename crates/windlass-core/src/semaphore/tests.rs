@@ -22,7 +22,7 @@ fn acquired(token: u64) -> SemaphoreAcquire {
 }
 
 #[test]
-fn slots_are_had_all_or_none() {
+fn slots_are_acquired_all_or_none() {
     let mut slots = Semaphore::new(4);
     assert_eq!(ask(&mut slots, "a", 3, 0), acquired(1));
     assert_eq!(ask(&mut slots, "b", 2, 0), SemaphoreAcquire::Full { available: 1 });
@@ -52,7 +52,7 @@ fn an_upgrade_is_all_or_nothing_and_keeps_the_token() {
 }
 
 #[test]
-fn weights_that_can_never_be_had_are_errors_and_change_nothing() {
+fn impossible_weights_are_errors_and_change_nothing() {
     let mut slots = Semaphore::new(4);
     let before = slots.clone();
     assert_eq!(slots.acquire(&id("a"), 0, TERMS, at(0)), Err(WeightError::Zero));
@@ -97,7 +97,7 @@ fn every_stale_holder_is_freed_and_returned() {
 }
 
 #[test]
-fn an_old_token_is_nobodys() {
+fn an_old_token_is_refused() {
     let mut slots = Semaphore::new(2);
     let _ = ask(&mut slots, "a", 1, 0);
     assert_eq!(slots.release(&id("a"), Token(9)), Answer::NotHolder);

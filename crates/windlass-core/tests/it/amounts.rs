@@ -1,4 +1,4 @@
-//! Amounts against whole numbers: a decimal is a numerator over a power of ten.
+//! Compares amounts with integer arithmetic: a decimal is a numerator over a power of ten.
 
 use proptest::prelude::*;
 use windlass_core::{Amount, AmountError};
@@ -7,7 +7,7 @@ use crate::support::cases;
 
 const STEPS: u128 = 10_000;
 
-/// A number as people write it, as its digits before and after the point.
+/// A number as users write it: its digits before and after the point.
 fn decimal() -> impl Strategy<Value = (u64, String)> {
     let units =
         prop_oneof![0..100u64, any::<u64>(), 1_844_674_407_370_950..1_844_674_407_370_960u64];

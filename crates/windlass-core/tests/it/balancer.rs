@@ -1,4 +1,4 @@
-//! What a balancer keeps to, whatever its levels go through.
+//! Properties that a balancer keeps under random load.
 
 use proptest::prelude::*;
 use windlass_core::{
@@ -10,7 +10,7 @@ use crate::support::cases;
 
 const MIN: u64 = 2;
 const MAX: u64 = 9;
-/// The time that has to pass between two moves, in milliseconds.
+/// The minimum time between two moves, in milliseconds.
 const THRESHOLD: u64 = 5000;
 
 fn gpus(n: u64) -> ResourceCost {

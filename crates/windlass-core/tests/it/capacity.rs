@@ -1,5 +1,5 @@
-//! The capacity tree against a naive model: after every step of a random run, all that the tree
-//! says is what the lists of permits and requests say.
+//! Compares the capacity tree with a naive model: after every step of a random run, each query must
+//! return what the lists of permits and reservations give.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,23 +25,24 @@ struct World {
     model: Model,
     levels: Vec<LevelId>,
     clients: Vec<ClientId>,
-    /// Who watches what and has not been told anything since.
+    /// The watches whose client has not been notified since.
     watches: BTreeSet<(ClientId, Spot)>,
-    /// Who has ever watched: one who was told of one spot may still watch another.
+    /// The clients that have ever watched: a client that was notified of one spot may still watch
+    /// another.
     watchers: BTreeSet<ClientId>,
-    /// What those want who stand in line and watch, until they are told.
-    lined: BTreeMap<ClientId, Lined>,
+    /// What the queued and watching clients want, until they are notified.
+    queued: BTreeMap<ClientId, Queued>,
     now: u64,
 }
 
-/// One who waits as an `acquire` does: in line, and with a timer of its own.
-struct Lined {
+/// A client that waits as an `acquire` does: with a reservation and a timer of its own.
+struct Queued {
     amounts: Amounts,
-    /// Where it was refused, and when time would have brought what it wants.
+    /// Where it was refused, and when time would make enough room.
     spots: BTreeMap<Spot, Option<Timestamp>>,
 }
 
-/// The work that one in line stands for.
+/// The work for which a queued client reserves.
 const OWNER: u64 = 9;
 
 fn cost(amounts: Amounts) -> ResourceCost {
@@ -58,7 +59,7 @@ impl World {
             let parent = levels[parent.expect("only the root has none")];
             levels.push(tree.add_level(parent, &ResourceCost::new()));
         }
-        // Once somewhere, so that the names have numbers.
+        // Declares each name once, so that it has an id.
         for (resource, name) in NAMES.into_iter().enumerate() {
             tree.set_limits(levels[1], &ResourceCost::new().with(name, 1));
             model.kinds.insert((1, resource), Kind::Limit(10_000));
@@ -70,7 +71,7 @@ impl World {
             clients: vec![],
             watches: BTreeSet::new(),
             watchers: BTreeSet::new(),
-            lined: BTreeMap::new(),
+            queued: BTreeMap::new(),
             now: 0,
         };
         (0..PARENTS.len()).for_each(|level| world.add_client(level));
@@ -96,7 +97,7 @@ impl World {
         self.levels[self.model.clients[&client]]
     }
 
-    /// The demand, if every name of it is declared where the client is.
+    /// Returns the demand, if the client's levels declare every name of it.
     fn demand(&self, client: ClientId, amounts: Amounts) -> Option<Demand> {
         let spots =
             |resource| Model::chain(self.model.clients[&client]).map(move |l| (l, resource));
@@ -112,22 +113,25 @@ impl World {
         demand.ok()
     }
 
-    /// Takes one step in both, and compares all they say, and who is told to look again.
+    /// Takes one step on both, and compares all queries and the clients to wake.
     fn step(&mut self, step: &Step) {
         let rooms = self.watched_rooms();
         let wakes = self.apply(step).unwrap_or_default();
         assert!(wakes.is_sorted_by(|a, b| a < b), "each once, in order: {wakes:?}");
-        assert!(wakes.iter().all(|c| self.watchers.contains(c)), "only who watches is told");
+        assert!(wakes.iter().all(|c| self.watchers.contains(c)), "only watchers are notified");
         let moved = !matches!(step, Step::Wait { .. } | Step::TurnBack { .. });
         for (watch, before) in rooms.into_iter().filter(|_| moved) {
             let more = self.model.clients.contains_key(&watch.0)
                 && self.rooms(watch).iter().zip(before).any(|(after, before)| *after > before);
-            assert!(!more || wakes.contains(&watch.0), "who has more room is told: {watch:?}");
+            assert!(
+                !more || wakes.contains(&watch.0),
+                "a client with more room is notified: {watch:?}"
+            );
         }
         self.watches.retain(|watch| !wakes.contains(&watch.0));
-        self.lined.retain(|client, _| !wakes.contains(client));
+        self.queued.retain(|client, _| !wakes.contains(client));
         self.compare();
-        self.compare_lined();
+        self.compare_queued();
     }
 
     fn rooms(&self, (client, spot): (ClientId, Spot)) -> [i128; 2] {
@@ -138,7 +142,7 @@ impl World {
         self.watches.iter().map(|watch| (*watch, self.rooms(*watch))).collect()
     }
 
-    /// None where the step finds nothing to act on.
+    /// Returns `None` if the step finds nothing to act on.
     fn apply(&mut self, step: &Step) -> Option<Vec<ClientId>> {
         let now = self.now();
         match *step {
@@ -167,7 +171,7 @@ impl World {
             Step::Reconcile { permit, actual } => return self.reconcile(permit, actual),
             Step::Withdraw { client } => {
                 let client = self.client(client)?;
-                self.lined.remove(&client);
+                self.queued.remove(&client);
                 self.model.withdraw(client);
                 return Some(self.tree.withdraw(client));
             }
@@ -184,7 +188,7 @@ impl World {
     fn remove(&mut self, client: usize) -> Option<Vec<ClientId>> {
         let client = self.client(client)?;
         self.clients.retain(|known| *known != client);
-        self.lined.remove(&client);
+        self.queued.remove(&client);
         self.model.withdraw(client);
         self.model.permits.retain(|permit| permit.client != client);
         self.model.clients.remove(&client);
@@ -201,7 +205,7 @@ impl World {
         then: Then,
     ) -> Option<Vec<ClientId>> {
         let demand = self.demand(client, amounts)?;
-        let place = if matches!(then, Then::StandAndWatch) { Place::First } else { place };
+        let place = if matches!(then, Then::ReserveAndWatch) { Place::First } else { place };
         let short = self.model.short(client, amounts, place, self.now);
         let now = self.now();
         assert_eq!(self.tree.can_take(client, &demand, place, now), short.is_empty());
@@ -221,19 +225,19 @@ impl World {
                 }
                 None
             }
-            Then::Stand { owner } => {
-                self.lined.remove(&client);
-                Some(self.stand(client, owner, amounts, place, &refusal))
+            Then::Reserve { owner } => {
+                self.queued.remove(&client);
+                Some(self.reserve(client, owner, amounts, place, &refusal))
             }
-            Then::StandAndWatch => {
-                let wakes = self.stand(client, OWNER, amounts, place, &refusal);
+            Then::ReserveAndWatch => {
+                let wakes = self.reserve(client, OWNER, amounts, place, &refusal);
                 self.watch_in_line(client, amounts, &short);
                 Some(wakes)
             }
         }
     }
 
-    fn stand(
+    fn reserve(
         &mut self,
         client: ClientId,
         owner: u64,
@@ -243,9 +247,9 @@ impl World {
     ) -> Vec<ClientId> {
         let short = self.model.short(client, amounts, place, self.now);
         let wanted = short.iter().map(|spot| (*spot, amounts[spot.1])).collect();
-        let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
-        self.model.stand(Request { client, owner, goes_on, wanted });
-        match goes_on {
+        let resumes = matches!(place, Place::Resuming | Place::ResumingLater);
+        self.model.reserve(Request { client, owner, resumes, wanted });
+        match resumes {
             true => self.tree.reserve_to_resume(client, owner, refusal),
             false => self.tree.reserve(client, owner, refusal),
         }
@@ -258,7 +262,7 @@ impl World {
             self.tree.watch_in_line(client, self.levels[spot.0], resource);
         }
         let spots = short.iter().map(|spot| (*spot, self.when(client, amounts, *spot))).collect();
-        self.lined.insert(client, Lined { amounts, spots });
+        self.queued.insert(client, Queued { amounts, spots });
     }
 
     fn when(&self, client: ClientId, amounts: Amounts, spot: Spot) -> Option<Timestamp> {
@@ -268,33 +272,36 @@ impl World {
         self.tree.when(client, level, resource, wanted, Place::First, self.now())
     }
 
-    /// As an `acquire` that was woken: takes and is served, or goes on waiting.
+    /// Acts as an `acquire` that was woken: takes and is served, or keeps waiting.
     fn ask_again(&mut self, client: usize) -> Option<Vec<ClientId>> {
-        let client = *self.lined.keys().nth(client.checked_rem(self.lined.len())?)?;
-        let amounts = self.lined[&client].amounts;
+        let client = *self.queued.keys().nth(client.checked_rem(self.queued.len())?)?;
+        let amounts = self.queued[&client].amounts;
         let demand = self.demand(client, amounts)?;
         let now = self.now();
         if self.tree.can_take(client, &demand, Place::First, now) {
             self.tree.take(client, &demand, now);
             self.model.take(client, amounts, Place::First, self.now);
-            self.lined.remove(&client);
+            self.queued.remove(&client);
             self.model.withdraw(client);
             return Some(self.tree.serve(client));
         }
-        self.ask(client, amounts, Place::First, Then::StandAndWatch)
+        self.ask(client, amounts, Place::First, Then::ReserveAndWatch)
     }
 
-    /// Nobody who stands in line and was not told could have what it was refused, nor has a timer
-    /// that rings too late.
-    fn compare_lined(&self) {
-        for (client, lined) in &self.lined {
-            for (spot, armed) in &lined.spots {
-                let when = self.when(*client, lined.amounts, *spot);
+    /// No queued client that was not notified could take what it was refused, and no timer fires
+    /// too late.
+    fn compare_queued(&self) {
+        for (client, queued) in &self.queued {
+            for (spot, armed) in &queued.spots {
+                let when = self.when(*client, queued.amounts, *spot);
                 match when {
                     Some(when) => assert!(armed.is_none_or(|armed| armed <= when.max(self.now()))),
                     None => {
                         let room = self.model.room(*client, *spot, Place::First, self.now);
-                        assert!(room < i128::from(lined.amounts[spot.1]), "{client:?} at {spot:?}");
+                        assert!(
+                            room < i128::from(queued.amounts[spot.1]),
+                            "{client:?} at {spot:?}"
+                        );
                     }
                 }
             }

@@ -1,5 +1,4 @@
-//! Random histories of locks and semaphores, checked after every step against plain lists of who
-//! holds what since when.
+//! Random histories of locks and semaphores, compared after every step with plain lists of holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,12 +17,12 @@ enum Call {
     Claim(u8, Vec<(u8, u32)>, i64),
     Release(u8, u8),
     Heartbeat(u8, u8),
-    /// Release and heartbeat with a token of the past.
+    /// Release and heartbeat with an old token.
     Stale(u8, u8, u64),
     Leave(u8),
     Kill(u8),
     Pass(u64),
-    /// Through the exported form and back.
+    /// Exports and restores the state.
     Restart,
 }
 
@@ -59,7 +58,7 @@ fn holder(number: u8) -> HolderId {
     HolderId::new(number.to_string())
 }
 
-/// One hold, as a list would have it.
+/// One hold in the list.
 #[derive(Clone, Debug)]
 struct Held {
     name: u8,
@@ -69,7 +68,7 @@ struct Held {
     beat: u64,
 }
 
-/// What was held from the beginning, and what is held now.
+/// The state under test, and a list of what is held now.
 #[derive(Default)]
 struct History {
     state: CoordinationState,
@@ -165,7 +164,7 @@ impl History {
         }
     }
 
-    /// The hold that the state has of this name, if the list has it, too.
+    /// Returns the hold of this name in the list, which must agree with the state.
     fn find(&self, who: u8, what: u8) -> Option<Held> {
         self.held.iter().find(|held| held.holder == who && held.name == what).cloned()
     }
@@ -199,7 +198,7 @@ impl History {
         assert_eq!(self.state.export(), before, "nothing has changed");
     }
 
-    /// Somebody sees that a holder is gone.
+    /// Records that a holder is gone.
     fn kill(&mut self, who: u8) {
         for held in self.held.extract_if(.., |held| held.holder == who) {
             self.state.abandon(&name(held.name), Token(held.token));
@@ -218,11 +217,11 @@ impl History {
         }
     }
 
-    /// Everybody who waits comes when rung; everybody who holds gives back. Nobody may be left.
+    /// Every notified waiter claims and every holder releases, until no waiter is left.
     fn finish(mut self) {
         for _ in 0..200 {
-            let tickets = self.state.export().tickets;
-            if tickets.is_empty() {
+            let waiters = self.state.export().waiters;
+            if waiters.is_empty() {
                 return;
             }
             for held in std::mem::take(&mut self.held) {
@@ -230,7 +229,7 @@ impl History {
                 self.state.release(&name, &holder, Token(held.token), self.at());
             }
             self.now += 2 * TIMEOUT_MS;
-            let first = &tickets[0];
+            let first = &waiters[0];
             let mut claim = Claim::new(first.holder.clone(), first.needs.clone());
             claim.priority = first.priority;
             let claimed = self.state.claim(&claim, self.at()).expect("it makes sense");
@@ -239,7 +238,7 @@ impl History {
                 self.state.release(&hold.name, &first.holder, hold.token, self.at());
             }
         }
-        panic!("somebody still waits");
+        panic!("a waiter is left");
     }
 }
 

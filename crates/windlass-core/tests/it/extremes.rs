@@ -1,5 +1,4 @@
-//! The largest and smallest numbers in every place: an error or a defined result, and the tree
-//! stays sound.
+//! Extreme numbers in every parameter: an error or a defined result, and the tree stays consistent.
 
 use std::time::Duration;
 
@@ -77,7 +76,7 @@ fn apply(tree: &mut CapacityTree, client: ClientId, step: &Step, now: Timestamp)
     }
 }
 
-/// Whatever it is asked, a tree answers within its bounds.
+/// Every query on the tree returns a result within its bounds.
 fn ask_everything(tree: &CapacityTree, client: ClientId, wanted: Amount, now: Timestamp) {
     let gpu = tree.resource("gpu").expect("declared");
     for level in [tree.level_of(client), CapacityTree::ROOT] {
@@ -107,7 +106,7 @@ proptest! {
             let (client, now) = (clients[usize::from(first)], Timestamp::from_nanos(now));
             apply(&mut tree, client, &step, now);
             tree.check();
-            // At the very end of time there is no later moment to name.
+            // At the end of time there is no later time to return.
             if now < Timestamp::MAX {
                 ask_everything(&tree, client, wanted, now);
             }

@@ -34,7 +34,7 @@ fn drain(graph: &mut Graph) -> Vec<NodeEvent<&'static str>> {
     graph.drain_events().collect()
 }
 
-/// The call is refused with this error, and leaves every bit of the graph as it was.
+/// Checks that the call is refused with this error and leaves the graph unchanged.
 #[track_caller]
 fn check_refused<T: Debug + PartialEq, E: Debug + PartialEq>(
     graph: &mut Graph,
@@ -265,7 +265,7 @@ fn only_what_has_not_ended_is_aborted() {
 }
 
 #[test]
-fn a_completion_is_told_before_what_follows_from_it() {
+fn a_completion_is_reported_before_what_follows_from_it() {
     let mut graph = diamond();
     drain(&mut graph);
     run(&mut graph, "a");
@@ -275,7 +275,7 @@ fn a_completion_is_told_before_what_follows_from_it() {
 }
 
 #[test]
-fn events_that_nobody_drains_do_not_pile_up() {
+fn undrained_events_do_not_accumulate() {
     let mut graph = graph(&[("a", &[]), ("b", &[])]);
     for _ in 0..1000 {
         graph.start("a").unwrap();

@@ -41,22 +41,22 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// What was called for, not what followed: the states are worked out anew every time.
+/// Records the calls, not their results: the states are recomputed every time.
 #[derive(Clone, Debug, Default)]
 struct Model {
     /// In the order in which they were added.
     nodes: Vec<Key>,
     /// From and to, in the order in which they were added.
     edges: Vec<(Key, Key)>,
-    /// What each node was told.
-    told: BTreeMap<Key, Told>,
-    /// The nodes and their states, by when they entered them.
-    line: Vec<(Key, NodeState)>,
+    /// The last call on each node.
+    last_call: BTreeMap<Key, LastCall>,
+    /// The nodes with their states, in the order in which they entered them.
+    order_entered: Vec<(Key, NodeState)>,
     events: Vec<NodeEvent<Key>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum LastCall {
     Start,
     Complete,
     Abort,
@@ -88,11 +88,11 @@ impl Model {
     }
 
     fn state(&self, key: Key) -> NodeState {
-        let told = |key: &Key| self.told.get(key).copied();
-        let completed = |key: &Key| told(key) == Some(Told::Complete);
-        let aborted = |key: &Key| told(key) == Some(Told::Abort);
-        match told(&key) {
-            Some(Told::Complete) => NodeState::Completed,
+        let last_call = |key: &Key| self.last_call.get(key).copied();
+        let completed = |key: &Key| last_call(key) == Some(LastCall::Complete);
+        let aborted = |key: &Key| last_call(key) == Some(LastCall::Abort);
+        match last_call(&key) {
+            Some(LastCall::Complete) => NodeState::Completed,
             _ if aborted(&key) || self.ancestors(key).iter().any(aborted) => NodeState::Aborted,
             Some(_) => NodeState::Running,
             None if self.sources(key).iter().all(completed) => NodeState::Ready,
@@ -104,14 +104,14 @@ impl Model {
         self.has(key).then(|| self.state(key))
     }
 
-    /// Takes in which of these nodes have changed their states, in this order.
+    /// Records which of these nodes changed their states, in this order.
     fn enter(&mut self, order: &[Key]) -> Vec<Key> {
         let mut changed = Vec::new();
         for &key in order {
             let state = self.state(key);
-            if !self.line.contains(&(key, state)) {
-                self.line.retain(|member| member.0 != key);
-                self.line.push((key, state));
+            if !self.order_entered.contains(&(key, state)) {
+                self.order_entered.retain(|member| member.0 != key);
+                self.order_entered.push((key, state));
                 self.report(key, state);
                 changed.push(key);
             }
@@ -131,18 +131,20 @@ impl Model {
         }
     }
 
-    fn tell(&mut self, key: Key, told: Told) -> Vec<Key> {
-        self.told.insert(key, told);
+    fn record(&mut self, key: Key, last_call: LastCall) -> Vec<Key> {
+        self.last_call.insert(key, last_call);
         self.enter(&[key])
     }
 
-    /// The node and all behind it, level by level.
+    /// Returns the node and its dependents, level by level.
     fn levels(&self, key: Key) -> Vec<Key> {
         let (mut found, mut queue) = (vec![key], VecDeque::from([key]));
         while let Some(key) = queue.pop_front() {
             for target in self.targets(key) {
-                // A node that was aborted before leads no further.
-                if !found.contains(&target) && !self.line.contains(&(target, NodeState::Aborted)) {
+                // The search does not go beyond a node that was aborted before.
+                if !found.contains(&target)
+                    && !self.order_entered.contains(&(target, NodeState::Aborted))
+                {
                     found.push(target);
                     queue.push_back(target);
                 }
@@ -166,10 +168,14 @@ impl Model {
     }
 
     fn members(&self, state: NodeState) -> Vec<Key> {
-        self.line.iter().filter(|member| member.1 == state).map(|member| member.0).collect()
+        self.order_entered
+            .iter()
+            .filter(|member| member.1 == state)
+            .map(|member| member.0)
+            .collect()
     }
 
-    /// The first in the order of adding that has no source left, again and again.
+    /// Repeatedly takes the first node in the order of adding that has no source left.
     fn order(&self) -> Vec<Key> {
         let mut left = self.nodes.clone();
         let mut order = Vec::new();
@@ -265,7 +271,7 @@ fn start(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
     let expected = match model.state_of(key) {
         None => Err(NodeError::Unknown { key }),
         Some(NodeState::Ready) => {
-            model.tell(key, Told::Start);
+            model.record(key, LastCall::Start);
             Ok(())
         }
         Some(state) => Err(NodeError::NotReady { key, state }),
@@ -277,7 +283,7 @@ fn complete(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
     let expected = match model.state_of(key) {
         None => Err(NodeError::Unknown { key }),
         Some(NodeState::Running) => {
-            model.tell(key, Told::Complete);
+            model.record(key, LastCall::Complete);
             Ok(model.enter(&model.targets(key)))
         }
         Some(state) => Err(NodeError::NotRunning { key, state }),
@@ -289,7 +295,7 @@ fn fail(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
     let expected = match model.state_of(key) {
         None => Err(NodeError::Unknown { key }),
         Some(NodeState::Running) => {
-            model.told.remove(&key);
+            model.last_call.remove(&key);
             model.enter(&[key]);
             Ok(())
         }
@@ -304,7 +310,7 @@ fn abort(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
         Some(state) if state.is_terminal() => Err(NodeError::Ended { key, state }),
         Some(_) => {
             let order = model.levels(key);
-            model.told.insert(key, Told::Abort);
+            model.last_call.insert(key, LastCall::Abort);
             Ok(model.enter(&order))
         }
     };
@@ -349,7 +355,8 @@ fn compare(graph: &DependencyGraph<Key>, model: &Model) {
     assert!(!graph.has_cycle());
 }
 
-/// Makes the calls on both; the two must agree after each, and a refusal must change nothing.
+/// Makes the calls on graph and model: they must agree after each, and a refusal must change
+/// nothing.
 fn check(calls: &[Call]) {
     let (mut graph, mut model) = (DependencyGraph::new(), Model::default());
     for call in calls {

@@ -1,4 +1,4 @@
-//! What windlass-core promises, through its public interface, also against naive models.
+//! Tests of windlass-core through its public interface, partly against naive models.
 
 mod amounts;
 mod balancer;

@@ -1,9 +1,9 @@
-//! The first in line is held up by those behind it at most once for each thing it needs.
+//! Works behind the first of the queue delay it at most once for each resource it needs.
 //!
-//! From the moment at which something is set aside for the first in line, those who start later
-//! leave as much of it as the first one wants: whatever it waits for is used by works that had begun
-//! before. And whenever nothing fits, the first in line waits for something that is set aside for it,
-//! unless there is nobody whom that could hold back. So each thing it needs holds it up once.
+//! From the time at which a resource is reserved for the first work, later starts leave it as much
+//! as it wants, so it waits only for works that had begun before. Whenever nothing fits, the first
+//! work waits for a resource that is reserved for it, unless there is no work that a reservation
+//! could delay. So each resource delays it once.
 
 use std::collections::BTreeMap;
 
@@ -30,13 +30,13 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-type Cell = (LevelId, ResourceId);
+type CounterKey = (LevelId, ResourceId);
 
-/// From where in line a work started.
+/// The position in the queue from which a work started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Start {
     First,
-    /// From behind the first in line, at this time.
+    /// From behind the first of the queue, at this time.
     Behind(u64),
 }
 
@@ -44,11 +44,11 @@ struct Bench {
     engine: Engine,
     capacity: CapacityTree,
     running: Vec<(Start, Grant)>,
-    /// Counts the starts, so that "before" and "after" are numbers.
+    /// The number of starts, which serves as a clock.
     clock: u64,
     first: Option<WorkId>,
-    /// What is set aside for the first in line, since when, and how much.
-    aside: BTreeMap<Cell, (u64, Amount)>,
+    /// What is reserved for the first work, since when, and how much.
+    reserved: BTreeMap<CounterKey, (u64, Amount)>,
 }
 
 const LIMITS: [(&str, u32); 2] = [("cpu", 8), ("memory", 8)];
@@ -63,8 +63,8 @@ impl Bench {
         let level = capacity.add_level(CapacityTree::ROOT, &amounts(&[(SLOTS, MOST_SLOTS)]));
         let client = capacity.add_client(level);
         let engine = Engine::new(EngineConfig::default(), client);
-        let (running, aside) = (Vec::new(), BTreeMap::new());
-        Self { engine, capacity, running, clock: 0, first: None, aside }
+        let (running, reserved) = (Vec::new(), BTreeMap::new());
+        Self { engine, capacity, running, clock: 0, first: None, reserved }
     }
 
     fn apply(&mut self, call: &Call) {
@@ -108,18 +108,18 @@ impl Bench {
                 if passes(self) > before { Start::Behind(self.clock) } else { Start::First };
             self.running.push((start, grant));
             self.check_what_is_left();
-            self.note_what_is_set_aside();
+            self.record_reservations();
         }
-        self.note_what_is_set_aside();
+        self.record_reservations();
         self.check_that_the_first_waits_for_what_is_its_own();
     }
 
-    /// A set-aside is what the first in line may take, and those behind it may not.
-    fn note_what_is_set_aside(&mut self) {
-        let first = self.engine.first_in_line();
+    /// A reservation is what the first work may take, and later works may not.
+    fn record_reservations(&mut self) {
+        let first = self.engine.first_in_queue();
         if first != self.first {
             self.first = first;
-            self.aside.clear();
+            self.reserved.clear();
         }
         let Some(first) = first else { return };
         for (resource, wanted) in self.engine.demand(first).iter() {
@@ -127,7 +127,7 @@ impl Bench {
                 if self.room(level, resource, Place::First)
                     > self.room(level, resource, Place::Later)
                 {
-                    self.aside.entry((level, resource)).or_insert((self.clock, wanted));
+                    self.reserved.entry((level, resource)).or_insert((self.clock, wanted));
                 }
             }
         }
@@ -138,10 +138,10 @@ impl Bench {
     }
 
     fn check_what_is_left(&self) {
-        if self.first != self.engine.first_in_line() {
+        if self.first != self.engine.first_in_queue() {
             return;
         }
-        for (&(level, resource), &(since, wanted)) in &self.aside {
+        for (&(level, resource), &(since, wanted)) in &self.reserved {
             let later = self.running.iter().filter(|(start, _)| *start > Start::Behind(since));
             let used: u64 = later.map(|(_, grant)| self.uses(grant.work, resource)).sum();
             let name = self.capacity.name(resource);
@@ -153,7 +153,7 @@ impl Bench {
     }
 
     fn check_that_the_first_waits_for_what_is_its_own(&self) {
-        let Some(first) = self.engine.first_in_line() else { return };
+        let Some(first) = self.engine.first_in_queue() else { return };
         let demand = self.engine.demand(first);
         let ready = |work: &WorkId| self.engine.phase(*work) == Some(Phase::Ready);
         let mut others = self.engine.works().filter(ready);
@@ -161,8 +161,11 @@ impl Bench {
         let taken = trial.try_take(self.engine.client(), demand, Place::First, Timestamp::ZERO);
         let refusal = taken.expect_err("nothing fits");
         let mut refused = refusal.shortages.iter().map(|short| (short.level, short.resource));
-        let binds_nobody = others.all(|work| self.engine.demand(work) == demand);
-        assert!(binds_nobody || refused.any(|cell| self.aside.contains_key(&cell)), "{refusal:?}");
+        let binds_no_work = others.all(|work| self.engine.demand(work) == demand);
+        assert!(
+            binds_no_work || refused.any(|counter| self.reserved.contains_key(&counter)),
+            "{refusal:?}"
+        );
     }
 
     fn uses(&self, work: WorkId, resource: ResourceId) -> u64 {
@@ -187,7 +190,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn those_behind_leave_what_the_first_in_line_was_refused(
+    fn later_works_leave_what_refused_the_first(
         calls in prop::collection::vec(call(), 1..80),
     ) {
         let mut bench = Bench::new();

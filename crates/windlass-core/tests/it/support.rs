@@ -1,8 +1,9 @@
-//! How the random runs are made.
+//! The configuration of the random runs.
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// So many cases, the same in every run unless `PROPTEST_RNG_SEED` says which others.
+/// Returns a configuration of `cases` cases, the same in every run unless `PROPTEST_RNG_SEED` is
+/// set.
 pub(crate) fn cases(cases: u32) -> Config {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     match config.rng_seed {

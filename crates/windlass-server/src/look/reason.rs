@@ -171,13 +171,13 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let attempt = next_attempt(view, work).attempt;
             vec![WaitReason::Retry { at_ms: millis(*at), attempt }]
         }
-        Reason::Short { shortage, holders, set_aside_for } => {
+        Reason::Short { shortage, holders, reserved_for } => {
             let holders = holders.iter().map(|work| name(*work)).collect();
-            vec![short(view, shortage, holders, set_aside_for.map(name))]
+            vec![short(view, shortage, holders, reserved_for.map(name))]
         }
         // The names and guards that refuse it are told by themselves.
-        Reason::Outside | Reason::Gate | Reason::Line { ahead: 0, .. } => Vec::new(),
-        Reason::Line { ahead, first } => {
+        Reason::Outside | Reason::Gate | Reason::Queued { ahead: 0, .. } => Vec::new(),
+        Reason::Queued { ahead, first } => {
             vec![WaitReason::Line { ahead: *ahead, first: name(*first) }]
         }
         _ => vec![WaitReason::Starting],
@@ -206,13 +206,13 @@ fn short(
     view: &RunView,
     shortage: &Shortage,
     holders: Vec<String>,
-    set_aside_for: Option<String>,
+    reserved_for: Option<String>,
 ) -> WaitReason {
     let (name, wanted) = (view.schedule.resource(shortage.resource).to_owned(), shortage.wanted);
     match shortage.why {
-        Short::Limit { free, set_aside } => {
-            let free = Amount::from_steps(u64::try_from((free - set_aside).max(0)).unwrap_or(0));
-            WaitReason::Resource { name, wanted, free, holders, set_aside_for }
+        Short::Limit { free, reserved } => {
+            let free = Amount::from_steps(u64::try_from((free - reserved).max(0)).unwrap_or(0));
+            WaitReason::Resource { name, wanted, free, holders, set_aside_for: reserved_for }
         }
         Short::Rate { at } | Short::Quota { at } => {
             let at_ms = (at != Timestamp::MAX).then(|| millis(at));

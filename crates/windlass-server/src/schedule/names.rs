@@ -44,6 +44,6 @@ impl Schedule {
     /// Has a work that was refused look again.
     pub(crate) fn wake(&mut self, work: WorkId) {
         self.refused_works.remove(&work);
-        self.apply(Input::Ring(work)).expect("it was refused before");
+        self.apply(Input::Notify(work)).expect("it was refused before");
     }
 }

@@ -87,7 +87,7 @@ impl RandomWorld {
         let Side { engine, .. } = &self.sides[side];
         let grant = Grant { work, attempt: engine.attempts(work)? };
         match self.phase(side, work) {
-            Phase::WaitingOutside => Some(Input::Ring(work)),
+            Phase::WaitingOutside => Some(Input::Notify(work)),
             Phase::Gated => Some(Input::Open(work)),
             Phase::Suspended => Some(Input::ResumeRequested(grant)),
             Phase::Running if engine.children(work).open() > 0 => Some(Input::Join(grant)),

@@ -69,8 +69,8 @@ impl Trial {
                 self.verify_retry(*at);
                 "explained: retry"
             }
-            (Phase::Ready | Phase::Resuming, [short @ .., Reason::Line { ahead, first }]) => {
-                assert_eq!(Some(*first), self.engine.first_in_line());
+            (Phase::Ready | Phase::Resuming, [short @ .., Reason::Queued { ahead, first }]) => {
+                assert_eq!(Some(*first), self.engine.first_in_queue());
                 self.verify_line(short, *ahead)
             }
             (Phase::Joining, [Reason::Children { open }]) => {
@@ -87,7 +87,7 @@ impl Trial {
         let (what, input, then) = match (phase, reasons) {
             (Phase::Running | Phase::Cancelling { .. }, []) => return "explained: nothing",
             (Phase::WaitingOutside, [Reason::Outside]) => {
-                ("explained: outside", Input::Ring(work), Phase::Ready)
+                ("explained: outside", Input::Notify(work), Phase::Ready)
             }
             (Phase::Granted, [Reason::Granted]) => {
                 let attempt = attempt + 1;
@@ -178,7 +178,7 @@ impl Trial {
     }
 
     fn verify_shortage(&self, reason: &Reason) -> Shortage {
-        let Reason::Short { shortage, holders, set_aside_for } = reason else {
+        let Reason::Short { shortage, holders, reserved_for } = reason else {
             panic!("{reason:?} is no reason for a queued work");
         };
         let Shortage { level, resource, why, .. } = *shortage;
@@ -189,9 +189,9 @@ impl Trial {
         };
         assert_eq!(*holders, self.engine.works().filter(holds).collect::<Vec<_>>());
         let later =
-            matches!(self.engine.place_in_line(self.work), Place::Later | Place::ResumingLater);
-        let own = self.capacity.set_aside_for(self.engine.client(), level, resource);
-        assert_eq!(set_aside_for.is_some(), limited && later && own > 0, "{reason:?}");
+            matches!(self.engine.queue_place(self.work), Place::Later | Place::ResumingLater);
+        let own = self.capacity.reserved_for(self.engine.client(), level, resource);
+        assert_eq!(reserved_for.is_some(), limited && later && own > 0, "{reason:?}");
         *shortage
     }
 
@@ -222,16 +222,16 @@ impl Trial {
         for (number, short) in short.iter().enumerate() {
             trial.raise(short, i128::from(less == Some(number)));
         }
-        let place = self.engine.place_in_line(self.work);
+        let place = self.engine.queue_place(self.work);
         trial.capacity.can_take(self.engine.client(), self.engine.demand(self.work), place, at)
     }
 
     /// Raises a limit by what is missing, minus `less` units.
     fn raise(&mut self, short: &Shortage, less: i128) {
-        let Short::Limit { free, set_aside } = short.why else { return };
+        let Short::Limit { free, reserved } = short.why else { return };
         let name = self.capacity.name(short.resource).to_owned();
         let limit = self.capacity.limits(short.level).amount(&name).expect("it is limited");
-        let missing = i128::from(short.wanted.steps()) + set_aside - free - less;
+        let missing = i128::from(short.wanted.steps()) + reserved - free - less;
         let limit = u64::try_from(i128::from(limit.steps()) + missing).expect("a small limit");
         let limits = ResourceCost::new().with(name, Amount::from_steps(limit));
         self.capacity.set_limits(short.level, &limits);
@@ -262,7 +262,7 @@ impl Trial {
         for level in [team, CapacityTree::ROOT] {
             trial.capacity.set_limits(level, &plenty);
         }
-        trial.apply(Input::LookAgain).expect("it looks again");
+        trial.apply(Input::RetrySearch).expect("it looks again");
         let served = std::iter::from_fn(|| trial.call(Engine::take_next));
         served.map(|grant| grant.work).collect()
     }
@@ -279,7 +279,7 @@ impl Trial {
         if !self.is_queued() {
             return "explained: its end, by time or family";
         }
-        self.apply(Input::LookAgain).expect("it looks again");
+        self.apply(Input::RetrySearch).expect("it looks again");
         let next = self.call(Engine::take_next).map(|grant| grant.work);
         assert_eq!(next, Some(self.work), "{short:?} are incomplete");
         match (self.engine.order(), short) {

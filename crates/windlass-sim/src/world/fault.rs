@@ -91,7 +91,7 @@ impl RandomWorld {
     pub(super) fn look_again(&mut self, client: ClientId) {
         let side = self.sides.iter().position(|side| side.engine.client() == client);
         let side = side.expect("each client belongs to a side");
-        self.apply(side, Input::LookAgain);
+        self.apply(side, Input::RetrySearch);
         self.sides[side].look = true;
         self.report.count("wake");
     }

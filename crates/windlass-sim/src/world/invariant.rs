@@ -15,7 +15,7 @@ impl RandomWorld {
     /// Checks that the engines do not block each other: reservations bind in one order, so the head of at
     /// least one queue is not bound by a reservation of another engine.
     pub(super) fn verify_that_no_engines_block_each_other(&self) {
-        let firsts = self.sides.iter().filter(|side| side.engine.first_in_line().is_some());
+        let firsts = self.sides.iter().filter(|side| side.engine.first_in_queue().is_some());
         let bound: Vec<_> = firsts.map(|side| self.is_bound(&side.engine)).collect();
         assert!(
             bound.is_empty() || bound.contains(&false),
@@ -25,8 +25,8 @@ impl RandomWorld {
 
     /// Returns whether another engine has reserved something that the head of this queue needs.
     pub(super) fn is_bound(&self, engine: &Engine) -> bool {
-        let first = engine.first_in_line().expect("the queue is not empty");
-        let (client, place) = (engine.client(), engine.place_in_line(first));
+        let first = engine.first_in_queue().expect("the queue is not empty");
+        let (client, place) = (engine.client(), engine.queue_place(first));
         let levels = [self.capacity.level_of(client), CapacityTree::ROOT];
         engine.demand(first).iter().any(|(resource, _)| {
             levels.iter().any(|&level| {
@@ -57,14 +57,14 @@ impl RandomWorld {
         if self.wakes.contains(&engine.client()) {
             return;
         }
-        let first = engine.first_in_line();
+        let first = engine.first_in_queue();
         let in_line =
             |work: &WorkId| matches!(engine.phase(*work), Some(Phase::Ready | Phase::Resuming));
         for work in engine.works().filter(in_line) {
             if first != Some(work) && *order == Order::Strict {
                 continue;
             }
-            let place = engine.place_in_line(work);
+            let place = engine.queue_place(work);
             let mut trial = self.capacity.clone();
             let client = engine.client();
             let taken = trial.try_take(client, engine.demand(work), place, self.now);

@@ -50,7 +50,7 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
 
 pub(super) fn short_name(why: &Short) -> &'static str {
     match why {
-        Short::Limit { set_aside, .. } if *set_aside > 0 => "refused: reserved",
+        Short::Limit { reserved, .. } if *reserved > 0 => "refused: reserved",
         Short::Limit { .. } => "refused: limit",
         Short::Rate { .. } => "refused: rate",
         Short::Quota { .. } => "refused: quota",

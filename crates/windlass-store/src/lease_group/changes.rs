@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustix::process::geteuid;
-use windlass_core::{CoordinationRecord, HolderId, Name, NameRecord, Ticket, Token};
+use windlass_core::{CoordinationRecord, HolderId, Name, NameRecord, Token, Waiter};
 
 use super::{Claimant, Contact, LeaseGroup};
 use crate::clock::ClockReading;
@@ -47,10 +47,10 @@ impl LeaseGroup<'_> {
     fn add_waiters(&self, after: &CoordinationRecord, changes: &mut GroupChanges) {
         let before = &self.before.waiters;
         let before: BTreeMap<_, _> = before.iter().map(|s| (&s.waiter.holder, s)).collect();
-        let kept: BTreeMap<_, _> = after.tickets.iter().map(|t| (&t.holder, t)).collect();
+        let kept: BTreeMap<_, _> = after.waiters.iter().map(|t| (&t.holder, t)).collect();
         let left = before.keys().filter(|holder| !kept.contains_key(*holder));
         changes.left_waiters.extend(left.map(|holder| (*holder).clone()));
-        let after = after.tickets.iter().map(|waiter| self.stored_waiter(waiter));
+        let after = after.waiters.iter().map(|waiter| self.stored_waiter(waiter));
         let changed = after.filter(|stored| before.get(&stored.waiter.holder) != Some(&stored));
         changes.waiters.extend(changed);
     }
@@ -64,7 +64,7 @@ impl LeaseGroup<'_> {
         Owner { boot, process, tree, uid: Some(geteuid().as_raw()), since_ms: wall_ms }
     }
 
-    fn stored_waiter(&self, waiter: &Ticket) -> StoredWaiter {
+    fn stored_waiter(&self, waiter: &Waiter) -> StoredWaiter {
         let contact = self.contacts.get(&waiter.holder).cloned();
         let contact = contact.unwrap_or_else(|| self.new_contact());
         let Contact { boot, process, wakeup, since_ms } = contact;

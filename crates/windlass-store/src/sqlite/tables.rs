@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
-use windlass_core::{CoordinationStats, HolderId, Name, Need, Ticket, Timestamp, Token};
+use windlass_core::{CoordinationStats, HolderId, Name, Need, Timestamp, Token, Waiter};
 
 use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
 use crate::error::StoreError;
@@ -263,7 +263,7 @@ impl SqliteTables<'_> {
             holder,
             waiter.arrival,
             waiter.priority,
-            waiter.rung_at.map(nanos_at),
+            waiter.notified_at.map(nanos_at),
             since_ms,
             wakeup,
             boot,
@@ -295,11 +295,11 @@ type WaiterRow = (StoredWaiter, bool);
 
 fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
     let name = name_of(&row.get::<_, String>(10)?, row.get(11)?);
-    let waiter = Ticket {
+    let waiter = Waiter {
         holder: HolderId::new(row.get::<_, String>(0)?),
         arrival: row.get(1)?,
         priority: row.get(2)?,
-        rung_at: row.get::<_, Option<u64>>(3)?.map(Timestamp::from_nanos),
+        notified_at: row.get::<_, Option<u64>>(3)?.map(Timestamp::from_nanos),
         needs: vec![Need { name, weight: row.get(12)? }],
         refused: BTreeSet::new(),
     };

@@ -117,7 +117,7 @@ impl<'a> Leases<'a> {
     ) -> Result<Option<Refused>, StoreError> {
         group.set_claimant(claim.holder, claim.claimant());
         for (name, token) in claim.ended {
-            group.state.bury(name, *token);
+            group.state.clear_remains(name, *token);
         }
         let (core, now) = (claim.for_core(), group.now().at);
         while group.remove_dead(&group.state.obstacles(&core, now)?) {}

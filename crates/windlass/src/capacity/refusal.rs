@@ -114,11 +114,11 @@ impl fmt::Display for Shortfall {
         let Self { name, wanted, level, why, asked } = self;
         write!(f, "{wanted} of {name:?} cannot be had now: {level} ")?;
         match *why {
-            Short::Limit { free, set_aside } => {
+            Short::Limit { free, reserved } => {
                 let free = shown(free);
                 write!(f, "has {free} free")?;
-                if set_aside > 0 {
-                    write!(f, ", and {} is set aside for those before", shown(set_aside))?;
+                if reserved > 0 {
+                    write!(f, ", and {} is set aside for those before", shown(reserved))?;
                 }
                 Ok(())
             }

@@ -139,7 +139,7 @@ impl<T> Queue<T> {
     /// The capacity has notified this source: something may fit now.
     pub(crate) fn look_again(&self) {
         self.call(|state, world| {
-            state.engine.apply(world, Input::LookAgain).expect("one may always look");
+            state.engine.apply(world, Input::RetrySearch).expect("one may always look");
         });
         self.tell_others();
     }
@@ -161,7 +161,7 @@ impl<T> Queue<T> {
 
     /// Returns how many tasks are queued.
     pub(crate) fn len(&self) -> usize {
-        self.state().engine.in_line()
+        self.state().engine.queue_len()
     }
 
     /// Returns the phase of a work; none if it is forgotten.
@@ -173,7 +173,7 @@ impl<T> Queue<T> {
     pub(super) fn peek<R>(&self, see: impl FnOnce(WorkId, &T) -> R) -> Option<R> {
         self.call(|state, world| {
             state.engine.apply(world, Input::Tick).expect("time may always pass");
-            let first = state.engine.first_in_line()?;
+            let first = state.engine.first_in_queue()?;
             let task = state.entries.get(first.index())?.task.as_ref()?;
             Some(see(first, task))
         })

@@ -177,9 +177,9 @@ fn what_makes_no_sense_is_refused() {
     };
     let options = BalancerOptions::default;
     let error = new(vec![child(&a, 5, 4)], options()).expect_err("the floor is above");
-    assert_eq!(error.to_string(), "the least of \"cpu\" is 5, above the most, 4");
+    assert_eq!(error.to_string(), "the minimum of \"cpu\" is 5, above its maximum of 4");
     let error = new(vec![child(&a, 1, 4), child(&a, 1, 4)], options()).expect_err("twice");
-    assert_eq!(error.to_string(), "a level is balanced once, not twice");
+    assert_eq!(error.to_string(), "duplicate level among the children");
     let stranger = ResourceCapacity::new(cpus(4));
     let error = new(vec![child(&a, 1, 4), child(&stranger, 1, 4)], options());
     assert_eq!(error, Err(BalancerSetupError::AnotherTree { place: 1 }));

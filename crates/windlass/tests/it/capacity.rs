@@ -62,7 +62,7 @@ fn releasing_more_than_is_held_is_an_error_that_changes_nothing() {
     let (cluster, [a, _]) = two_teams();
     a.acquire_immediate(cpus(2)).expect("everything is free");
     let error = a.release(cpus(3)).expect_err("only two are held");
-    assert_eq!(error.to_string(), "3 of \"cpu\" cannot be given back: only 2 is held");
+    assert_eq!(error.to_string(), "cannot release 3 of \"cpu\": only 2 is held");
     assert_eq!((a.available(), cluster.available()), (cpus(6), cpus(8)), "nobody is credited");
     let error = a.release(cost([("gpu", 1)])).expect_err("nobody declares it");
     assert_eq!((error.held, error.released), (Amount::ZERO, Amount::from(1)));
@@ -126,7 +126,7 @@ fn a_refusal_tells_everything_that_was_short_and_where() {
     assert_eq!(refusal.to_string(), text);
     let Refusal::Short { shortfalls } = refusal else { panic!("{refusal}") };
     assert_eq!(shortfalls.iter().map(|short| short.level.above).collect::<Vec<_>>(), [0, 1]);
-    assert!(matches!(shortfalls[0].why, Short::Limit { free: 10_000, set_aside: 0 }));
+    assert!(matches!(shortfalls[0].why, Short::Limit { free: 10_000, reserved: 0 }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -181,7 +181,7 @@ async fn what_is_unknown_its_own_or_a_cycle_is_refused_and_nothing_changes() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "work 9999 does not exist here, so nothing can wait for it")]
+#[should_panic(expected = "unknown dependency: work 9999")]
 async fn add_work_panics_on_an_id_that_was_never_given_out() {
     scheduler(1).add_work(
         Box::new(Act::new("x", |_| async { failed("never") })),

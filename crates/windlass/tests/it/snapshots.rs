@@ -260,7 +260,7 @@ async fn taking_the_named_reasons_away_lets_a_work_start() {
                     Reason::Short { holders, .. } => {
                         holders.iter().all(|work| handle.cancel(*work))
                     }
-                    Reason::Line { ahead: 0, .. } => true,
+                    Reason::Queued { ahead: 0, .. } => true,
                     other => panic!("{other:?} was not to be expected"),
                 };
                 assert!(helped);

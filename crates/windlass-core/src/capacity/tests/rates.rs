@@ -1,9 +1,9 @@
-//! Resources that come with time, beside ordinary ones.
+//! Rates and quotas beside limits.
 
 use super::*;
 use crate::RateError;
 
-/// 10 calls at once at the root; below it, 2 calls a second, of which 4 may gather.
+/// A root with 10 calls, and a level below it with 2 calls a second and a burst of 4.
 fn limited_calls() -> (CapacityTree, ClientId, ResourceId) {
     let mut tree = CapacityTree::new(&amounts([("calls", 10)]));
     let level = tree.add_level(ROOT, &ResourceCost::new());
@@ -58,7 +58,7 @@ fn a_rate_says_when_there_is_room() {
 }
 
 #[test]
-fn what_is_set_aside_at_a_rate_binds_who_stands_later() {
+fn a_reservation_at_a_rate_binds_later_demands() {
     let (mut tree, a, resource) = limited_calls();
     let level = tree.level_of(a);
     let b = tree.add_client(level);

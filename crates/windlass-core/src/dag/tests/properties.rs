@@ -15,9 +15,9 @@ enum Call {
     AddNode,
     AddEdge(NewEdge),
     AddEdges(Vec<NewEdge>),
-    /// A new node behind one that is there.
+    /// A new node behind an existing one.
     AddSettled(Index, EdgeKind),
-    /// A new node that follows some, as the child of one that is there.
+    /// A new node with sources, as the child of an existing one.
     AddChild(Index, Vec<usize>),
     Prune(usize),
     Reopen(usize),
@@ -54,7 +54,7 @@ struct Model {
     live: Vec<bool>,
     edges: Vec<ModelEdge>,
     unmet: Vec<u32>,
-    /// How many edges have come to order something.
+    /// The number of edges that order something so far.
     ordering: usize,
 }
 
@@ -64,7 +64,7 @@ struct ModelEdge {
     to: usize,
     kind: EdgeKind,
     role: Role,
-    /// When it came to order something.
+    /// The sequence number with which it began to order something.
     since: usize,
 }
 
@@ -103,7 +103,7 @@ impl Model {
         self.edges.push(ModelEdge { from, to, kind, role, since: self.ordering });
     }
 
-    /// Whoever waits for `node` at any distance, and `node` itself.
+    /// Returns `node` and all that wait for it, directly or indirectly.
     fn followers(&self, node: usize) -> Vec<usize> {
         let mut found = vec![false; self.live.len()];
         found[node] = true;
@@ -115,7 +115,7 @@ impl Model {
         (0..found.len()).filter(|&node| found[node]).collect()
     }
 
-    /// With all edges among `nodes` to be met again.
+    /// Returns the model with all edges among `nodes` unmet again.
     fn reopened(&self, nodes: &[usize]) -> Self {
         let mut model = self.clone();
         for &node in nodes {
@@ -133,7 +133,7 @@ impl Model {
         model
     }
 
-    /// Where the edges that order something lead from here.
+    /// Iterates over the targets of the ordering edges out of `node`.
     fn next(&self, node: usize) -> impl Iterator<Item = usize> {
         let ordering = self.edges.iter().filter(move |edge| edge.from == node && edge.orders());
         ordering.map(|edge| edge.to).filter(|&to| self.has(to))
@@ -157,7 +157,7 @@ impl Model {
         (0..self.live.len()).any(|node| self.has(node) && self.reaches(node, node))
     }
 
-    /// The smallest node without a source that is not in the order yet, again and again.
+    /// Repeatedly takes the smallest node whose sources are all in the order.
     fn order(&self) -> Vec<usize> {
         let mut left: Vec<_> = (0..self.live.len()).filter(|&node| self.has(node)).collect();
         let mut order = Vec::new();
@@ -169,7 +169,7 @@ impl Model {
         order
     }
 
-    /// What `add_edges` has to answer, apart from which cycle it names.
+    /// Returns the answer that `add_edges` has to give, apart from the cycle it names.
     fn edge_outcome(&self, edges: &[NewEdge]) -> Answer {
         let mut ends = edges.iter().flat_map(|&(from, to, _)| [from, to]);
         match ends.find(|&node| !self.has(node)) {
@@ -187,7 +187,7 @@ enum Answer {
     Cycle,
 }
 
-/// Makes the call on both; the two must agree, and a refusal must change nothing.
+/// Makes the call on graph and model: they must agree, and a refusal must change nothing.
 fn add(dag: &mut Dag, model: &mut Model, edges: &[NewEdge], one: bool) {
     let before = format!("{dag:?}");
     let result = match edges {
@@ -209,8 +209,8 @@ fn add(dag: &mut Dag, model: &mut Model, edges: &[NewEdge], one: bool) {
     }
 }
 
-/// A closed path along edges that are there or were asked for, and no node on it twice; it begins
-/// with the first of the new edges on it.
+/// Checks that the path is closed, simple, along present or new edges, and begins with the first
+/// new edge on it.
 fn check_path(path: &[usize], model: &Model, edges: &[NewEdge]) {
     let asked = |step: &[usize]| edges.iter().position(|edge| [edge.0, edge.1] == step[..]);
     let there = |step: &[usize]| model.next(step[0]).any(|to| to == step[1]);
@@ -267,7 +267,8 @@ fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
     }
 }
 
-/// A child is refused exactly if it would follow itself by way of its parent; no edge is added then.
+/// A child is refused exactly if it would wait for itself through its parent; then no edge is
+/// added.
 fn add_child(dag: &mut Dag, model: &mut Model, parent: &Index, after: &[usize]) {
     let live: Vec<_> = (0..model.live.len()).filter(|&node| model.has(node)).collect();
     if live.is_empty() {
@@ -284,14 +285,14 @@ fn add_child(dag: &mut Dag, model: &mut Model, parent: &Index, after: &[usize]) 
     let child = dag.add_node();
     assert_eq!(child, model.add_node());
     for source in after {
-        dag.add_edge(source, child, EdgeKind::Done).expect("nobody follows the newest node");
+        dag.add_edge(source, child, EdgeKind::Done).expect("the newest node has no targets");
         *model = model.with(&[(source, child, EdgeKind::Done)]);
     }
-    dag.add_child(child, parent).expect("all before it stand before its parent");
+    dag.add_child(child, parent).expect("all before it are ordered before its parent");
     model.add(child, parent, EdgeKind::Done, Role::Family);
 }
 
-/// All that follow `node` are opened again, or none of them if they would follow themselves.
+/// Reopens all that follow `node`, or none if they would wait for themselves.
 fn reopen(dag: &mut Dag, model: &mut Model, node: usize) {
     let nodes = dag.followers(node);
     assert_eq!(nodes, model.followers(node));
@@ -327,7 +328,7 @@ fn compare(dag: &Dag, model: &Model) {
     compare_pool(dag, model);
 }
 
-/// An edge takes room exactly while one of its ends is there; a settled one, while its target is.
+/// An edge is stored exactly while one of its ends is; a settled edge while its target is.
 fn compare_pool(dag: &Dag, model: &Model) {
     let kept = |edge: &&ModelEdge| model.has(edge.to) || (edge.orders() && model.has(edge.from));
     let kept = model.edges.iter().filter(kept).count();

@@ -1,27 +1,27 @@
-//! The clock of the capacity tree, which may show another time than the engine's.
+//! Conversion between the clock of the engine and that of its capacity tree, which may differ.
 
 use crate::Timestamp;
 
-/// Translates between the two.
+/// Converts between the two clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TreeClock {
-    /// By how many nanoseconds the clock of the tree is ahead.
+    /// The nanoseconds by which the clock of the tree is ahead.
     ahead: i128,
 }
 
 impl TreeClock {
-    /// A clock of a tree that shows `there` when the engine's shows `here`.
+    /// Creates the conversion for a tree whose clock shows `there` when the engine's shows `here`.
     pub(super) fn of(here: Timestamp, there: Timestamp) -> Self {
         Self { ahead: i128::from(there.as_nanos()) - i128::from(here.as_nanos()) }
     }
 
-    /// Returns a time of the engine by the clock of the tree.
+    /// Converts a time of the engine to one of the tree.
     #[inline]
     pub(super) fn there(self, here: Timestamp) -> Timestamp {
         if self.ahead == 0 { here } else { shifted(here, self.ahead) }
     }
 
-    /// Returns a time of the tree by the clock of the engine.
+    /// Converts a time of the tree to one of the engine.
     pub(super) fn here(self, there: Timestamp) -> Timestamp {
         if there == Timestamp::MAX { there } else { shifted(there, -self.ahead) }
     }

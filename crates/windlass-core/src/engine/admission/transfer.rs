@@ -1,7 +1,8 @@
-//! Moving an engine to another capacity, in two steps, so that no two trees are needed at once.
+//! Moves an engine to another capacity tree, in two steps, so that the caller never needs both
+//! trees.
 //!
-//! Everything stays as it is, also which work has waited for how long; only what works take is asked anew.
-//! The clock of the other tree may show another time: from then on the engine translates.
+//! Works keep their phases and waiting times; only their costs are looked up again. The clock of
+//! the other tree may show another time, and the engine converts from then on.
 
 use super::{Admission, TreeClock, queue_of};
 use crate::capacity::{CapacityTree, CostError};
@@ -11,28 +12,28 @@ use crate::engine::state::Work;
 use crate::queue::Queues;
 use crate::{ClientId, ResourceCost, Timestamp, WorkId};
 
-/// Where an engine takes from next.
+/// The capacity tree that an engine moves to.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The client as which it takes.
+    /// The engine's client there.
     pub client: ClientId,
     /// The time of the engine.
     pub now: Timestamp,
-    /// The same moment by the clock of the tree.
+    /// The same time by the clock of the tree.
     pub there: Timestamp,
 }
 
 impl Engine {
-    /// Leaves its tree: gives back what is held there and its place in the queue. Nothing may be asked of
-    /// it before [`Engine::arrive`]. Returns the clients that should look again.
+    /// Leaves its tree: releases what its works hold there and its reservation. No other function
+    /// may be called before [`Engine::arrive`]. Returns the clients to wake.
     pub fn depart(&mut self, capacity: &mut CapacityTree) -> Vec<ClientId> {
         let holding = self.state.works().map(|(_, work)| work).filter(|work| work.phase().holds());
         self.admission.depart(capacity, holding)
     }
 
-    /// Takes from another tree from now on. `price` tells what a work that has not ended takes there.
-    /// What is under way is counted, whether it fits or not. Returns the works whose cost can never
-    /// be met there: those take nothing.
+    /// Joins another tree. `price` returns what an unfinished work costs there. Attempts under way
+    /// take their cost whether it fits or not. Returns the works whose cost can never be met there,
+    /// which take nothing.
     pub fn arrive(
         &mut self,
         capacity: &mut CapacityTree,
@@ -57,9 +58,9 @@ impl Engine {
         impossible
     }
 
-    /// How many works are in the queue, to start or to go on.
+    /// Returns how many works are queued, to start or to resume.
     #[must_use]
-    pub fn in_line(&self) -> usize {
+    pub fn queue_len(&self) -> usize {
         self.admission.queues.len()
     }
 }

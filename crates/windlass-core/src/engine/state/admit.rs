@@ -1,4 +1,4 @@
-//! How a submission becomes a work, and how a work is forgotten.
+//! Adds submitted works and drops forgotten ones.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::input::{Dependency, Extras, Submission};
 use crate::phase::Phase;
 use crate::{CostId, WorkId};
 
-/// Submissions whose facts are yet to come: see [`Engine::stage`](crate::Engine::stage).
+/// The submissions whose facts are yet to come, see [`Engine::stage`](crate::Engine::stage).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Staging {
     submissions: VecDeque<Staged>,
@@ -22,13 +22,13 @@ struct Staged {
     cost: CostId,
     priority: i64,
     retries: u32,
-    /// How many dependencies it has.
+    /// The number of its dependencies.
     after: usize,
     extras: Option<Box<Extras>>,
 }
 
 impl State {
-    /// Keeps a submission for the fact that will take it in.
+    /// Stores a submission for its fact.
     pub(in crate::engine) fn stage(&mut self, submission: Submission<'_>) {
         let Submission { after, cost, priority, retries, extras } = submission;
         let extras = extras.map(|extras| Box::new(*extras));
@@ -37,7 +37,7 @@ impl State {
         self.staging.after.extend(after);
     }
 
-    /// Takes in a `Submitted` fact: the submission that was staged first becomes a work.
+    /// Applies a `Submitted` fact: the oldest staged submission becomes a work.
     pub(super) fn admit_staged(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
         let staged = self.staging.submissions.pop_front();
         let Staged { cost, priority, retries, after, extras } =
@@ -47,7 +47,7 @@ impl State {
         self.admit(effects, work, Submission { after: &after, cost, priority, retries, extras });
     }
 
-    /// Takes in a `Submitted` fact whose submission is at hand.
+    /// Applies a `Submitted` fact with its submission.
     #[inline]
     pub(in crate::engine) fn admit(
         &mut self,
@@ -78,7 +78,7 @@ impl State {
         }
     }
 
-    /// Adds an edge from a work to the newest one; returns whether that blocks the newest one.
+    /// Adds an edge from a work to the newest one. Returns whether that blocks the newest one.
     fn follow(&mut self, after: Dependency, node: usize, entry: &mut Work) -> bool {
         let source = after.work.index();
         let outcome = edge_outcome(after.kind, self.works[source].phase());
@@ -95,7 +95,7 @@ impl State {
         outcome == Some(EdgeOutcome::Blocks)
     }
 
-    /// Takes in what few works have.
+    /// Applies the settings that few works have.
     fn admit_extras(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, extras: Extras) {
         let Extras { parent, timeout, deadline, retry, .. } = extras;
         if let Some(parent) = parent {
@@ -113,12 +113,12 @@ impl State {
         }
         if let Some(deadline) = deadline.filter(|_| self.is_open(work)) {
             self.clock.arm(deadline, work);
-            // One that has passed already is missed now.
+            // A deadline in the past is missed now.
             self.advance(effects, self.now);
         }
     }
 
-    /// Forgets a work that has ended.
+    /// Drops a work that has ended.
     pub(super) fn drop_work(&mut self, work: WorkId) {
         let entry = self.works[work.index()];
         self.counts.leave(entry.phase().state(), entry.retries_left);

@@ -16,7 +16,7 @@ impl State {
         }
     }
 
-    /// Ends a work whose gate says that it never opens, or that the work is not needed.
+    /// Ends a work whose gate will never open, or reports that the work is not needed.
     pub(super) fn end_at_gate(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, step: Step) {
         self.step(effects, work, step);
         self.settle(effects, work);

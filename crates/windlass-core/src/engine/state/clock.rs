@@ -1,8 +1,7 @@
-//! Everything that happens by time alone: retries that come due, attempts that take too long,
-//! deadlines.
+//! Retries that come due, time limits of attempts, and deadlines.
 //!
-//! It happens at the time at which it was due, whenever the engine learns that the time has come. So a
-//! replay that only sees the facts finds the same.
+//! Each takes effect at the time for which it was set, whenever the engine learns that the time has
+//! come. So a replay, which sees only the facts, computes the same.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,24 +12,24 @@ use crate::engine::effects::Effects;
 use crate::phase::{Phase, Step, StopReason, WorkState};
 use crate::{Timestamp, WorkId};
 
-/// What is due, and when.
+/// The timers, and the times of works that have some.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Clock {
     timers: Timers,
-    /// Of those works that have times of their own.
+    /// By work, for those with a time limit or a deadline.
     times: BTreeMap<WorkId, Times>,
 }
 
-/// How long a work may take.
+/// The time limit and the deadline of a work.
 #[derive(Clone, Debug, Default)]
 struct Times {
-    /// One attempt.
+    /// The time limit of one attempt.
     timeout: Option<Duration>,
-    /// What the attempt under way had left of it when its clock was last stopped.
+    /// What was left of it when the attempt's clock last stopped.
     left: Duration,
-    /// When its time is up, while its clock runs.
+    /// When the limit is reached, while the clock runs.
     expires: Option<Timestamp>,
-    /// The work as a whole.
+    /// The deadline of the work.
     deadline: Option<Timestamp>,
 }
 
@@ -39,7 +38,7 @@ impl Clock {
         Self { timers: Timers::new(), times: BTreeMap::new() }
     }
 
-    /// Returns when the first timer is due; [`Timestamp::MAX`] if there is none, or it never comes.
+    /// Returns when the first timer is due; [`Timestamp::MAX`] if there is none.
     #[inline]
     pub(in crate::engine) fn earliest(&self) -> Timestamp {
         self.timers.earliest()
@@ -49,12 +48,12 @@ impl Clock {
         self.timers.iter()
     }
 
-    /// Iterates over the time that attempts had left when their clocks were last stopped.
+    /// Iterates over the time that attempts had left when their clocks last stopped.
     pub(super) fn times_left(&self) -> impl Iterator<Item = (WorkId, Duration)> {
         self.times.iter().map(|(work, times)| (*work, times.left))
     }
 
-    /// Has `work` looked at when `due` has come.
+    /// Sets a timer of `work` for `due`.
     pub(super) fn arm(&mut self, due: Timestamp, work: WorkId) {
         self.timers.insert((due, work));
     }
@@ -68,7 +67,7 @@ impl Clock {
         self.times.insert(work, Times { timeout, deadline, ..Times::default() });
     }
 
-    /// Removes the deadline of `work`, which stays armed, and returns it.
+    /// Removes and returns the deadline of `work`; its timer stays set.
     pub(super) fn take_deadline(&mut self, work: WorkId) -> Option<Timestamp> {
         self.times.get_mut(&work)?.deadline.take()
     }
@@ -77,8 +76,8 @@ impl Clock {
         self.times.remove(&work);
     }
 
-    /// Starts, stops or restarts the clock of an attempt whose work has changed its phase. Returns the
-    /// time for which it need not be looked at any more.
+    /// Starts, stops or restarts the clock of an attempt after its work changed its phase. Returns
+    /// a time for which the timer is no longer needed.
     fn follow(
         &mut self,
         work: WorkId,
@@ -104,14 +103,14 @@ impl Clock {
 }
 
 impl State {
-    /// Has `work` no longer looked at when `due` comes, unless something else of it is due then.
+    /// Removes the timer of `work` for `due`, unless something else of it is due then.
     pub(super) fn disarm(&mut self, due: Timestamp, work: WorkId) {
         if !self.dues(work).any(|other| other == due) {
             self.clock.timers.remove(&(due, work));
         }
     }
 
-    /// Returns when something happens to `work` by time alone.
+    /// Iterates over the times at which something happens to `work` by time alone.
     pub(in crate::engine) fn dues(&self, work: WorkId) -> impl Iterator<Item = Timestamp> + use<> {
         let entry = &self.works[work.index()];
         let retry = match entry.phase() {
@@ -124,15 +123,15 @@ impl State {
         [retry, expires, deadline].into_iter().flatten()
     }
 
-    /// A work with times of its own has changed its phase: the clock of its attempt starts, stops,
-    /// or begins anew; its end ends its deadline.
+    /// Updates the times of a work after it changed its phase: the clock of its attempt starts,
+    /// stops or restarts, and the deadline ends with the work.
     pub(super) fn keep_time(&mut self, work: WorkId, from: Phase, to: Phase) {
         for due in self.clock.follow(work, from, to, self.now) {
             self.disarm(due, work);
         }
     }
 
-    /// Lets everything happen that was due by `now`, at the time at which it was due.
+    /// Fires all timers due by `now`, each at the time for which it was set.
     #[inline]
     pub(in crate::engine) fn advance(&mut self, effects: &mut Effects<'_, '_>, now: Timestamp) {
         if self.clock.timers.earliest() <= now {
@@ -149,7 +148,7 @@ impl State {
         }
     }
 
-    /// The deadline counts before the end of an attempt's time, and both before a retry.
+    /// A deadline takes effect before a time limit of the same instant, and both before a retry.
     fn come_due(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, due: Timestamp) {
         let times = self.clock.times.get(&work);
         let deadline = times.and_then(|times| times.deadline) == Some(due);

@@ -1,4 +1,4 @@
-//! A number that two engines share exactly when the facts have led them to the same point.
+//! A hash of the state: engines that applied equal facts have equal digests.
 
 use super::State;
 use crate::WorkId;
@@ -30,7 +30,7 @@ impl State {
             digest.add(u64::from(entry.unneeded));
             digest.add(u64::from(entry.is_shut()));
             digest.add(u64::from(self.dag.unmet(index)));
-            // With the phase this decides what is in use.
+            // With the phase, the cost decides what is in use.
             digest.add(u64::from(entry.cost.0));
         }
         for &(due, work) in self.clock.timers() {
@@ -77,7 +77,7 @@ fn phase_number(phase: Phase) -> u64 {
     }
 }
 
-/// FNV-1a: the standard library's hasher may change from one release to the next.
+/// FNV-1a, because the hasher of the standard library may change between releases.
 struct Fnv(u64);
 
 impl Default for Fnv {

@@ -1,4 +1,4 @@
-//! What the end of a work means for those that follow it.
+//! Resolves the edges out of works that have ended.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,8 @@ use crate::engine::effects::Effects;
 use crate::input::Dependency;
 use crate::phase::{Phase, Step, WorkState};
 
-/// Returns what an edge says about a source in this phase; none while the source has not ended.
+/// Returns the outcome of an edge for a source in this phase, or `None` while the source has not
+/// ended.
 pub(in crate::engine) fn edge_outcome(kind: EdgeKind, source: Phase) -> Option<EdgeOutcome> {
     let state = source.state();
     if !state.is_terminal() {
@@ -25,7 +26,7 @@ pub(in crate::engine) fn edge_outcome(kind: EdgeKind, source: Phase) -> Option<E
 }
 
 impl State {
-    /// Returns what the edges into `work` say; none for those whose sources have not ended.
+    /// Iterates over the outcomes of the edges into `work`; `None` where the source has not ended.
     pub(in crate::engine) fn edge_outcomes(
         &self,
         work: WorkId,
@@ -37,8 +38,8 @@ impl State {
         known.chain(self.dag.outcomes_of_forgotten(work.index()).map(Some))
     }
 
-    /// Has a work that has not begun follow one more. Only what it has to wait for, or what ends it,
-    /// costs a ready work its place in the queue.
+    /// Adds a dependency to a work that has not begun. A ready work loses its place in the queue
+    /// only if it has to wait for the dependency, or ends because of it.
     pub(super) fn connect(&mut self, effects: &mut Effects<'_, '_>, on: Dependency, work: WorkId) {
         let added = self.dag.add_edge(on.work.index(), work.index(), on.kind);
         added.expect("a recorded edge closes no cycle");
@@ -57,8 +58,8 @@ impl State {
         }
     }
 
-    /// If `work` has ended, decides its outgoing edges, and those of the works that end with that, level by
-    /// level.
+    /// If `work` has ended, resolves its outgoing edges and those of the works that end thereby,
+    /// level by level.
     #[inline]
     pub(super) fn settle(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
         let entry = &self.works[work.index()];
@@ -69,7 +70,7 @@ impl State {
         }
     }
 
-    /// Decides the outgoing edges of all these works, which have ended, as [`State::settle`] does.
+    /// Resolves the outgoing edges of all these works, which have ended, as [`State::settle`] does.
     pub(super) fn settle_all(
         &mut self,
         effects: &mut Effects<'_, '_>,
@@ -80,8 +81,8 @@ impl State {
         }
     }
 
-    /// Counts `work`, which has ended, in its family, and decides its outgoing edges. Works that end with
-    /// that are added to `ended`.
+    /// Counts `work`, which has ended, in its family, and resolves its outgoing edges. Appends the
+    /// works that end thereby to `ended`.
     fn resolve_edges_of(
         &mut self,
         effects: &mut Effects<'_, '_>,
@@ -104,8 +105,8 @@ impl State {
         }
     }
 
-    /// Takes in that one edge into `work` is decided; returns whether that ends the work. A work that was
-    /// cancelled meanwhile stays as it is, and may even be forgotten.
+    /// Applies the outcome of one edge into `work`. Returns whether that ends the work. A work that
+    /// was cancelled meanwhile is unchanged, and may even be forgotten.
     fn resolve_edge(
         &mut self,
         effects: &mut Effects<'_, '_>,

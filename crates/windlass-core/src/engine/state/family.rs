@@ -1,5 +1,5 @@
-//! Families: a parent ends after its children, a child that fails stops its siblings, and a
-//! parent that is stopped stops everything below it.
+//! Families: a parent ends after its children, a failed child stops its siblings, and a stopped
+//! parent stops all its descendants.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,7 +8,7 @@ use crate::WorkId;
 use crate::engine::effects::Effects;
 use crate::phase::{Step, StopReason, WorkState};
 
-/// Parents and children; only works with a family are in here.
+/// The parents and children; only works with a family have an entry.
 #[derive(Clone, Debug, Default)]
 pub(in crate::engine) struct Families {
     parents: BTreeMap<WorkId, WorkId>,
@@ -17,45 +17,45 @@ pub(in crate::engine) struct Families {
 
 #[derive(Clone, Debug, Default)]
 struct Family {
-    /// Those that are not forgotten.
+    /// The children that are not forgotten.
     known: BTreeSet<WorkId>,
     counts: Children,
-    /// How many were forgotten since the graph let go of such.
+    /// The number of forgotten children whose edges the graph still has.
     forgotten: usize,
 }
 
-/// How the children of a work fare.
+/// The counts of a work's children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Children {
-    /// All that were ever added in this attempt.
+    /// All children added in this attempt.
     pub total: usize,
-    /// Those that ended well.
+    /// The children that succeeded.
     pub succeeded: usize,
-    /// Those that ended otherwise.
+    /// The children that ended without success.
     pub failed: usize,
 }
 
 impl Children {
-    /// Whether all ended well; also if there are none.
+    /// Returns whether all succeeded; also if there are none.
     #[must_use]
     pub fn all_succeeded(&self) -> bool {
         self.succeeded == self.total
     }
 
-    /// Whether one has ended otherwise.
+    /// Returns whether one ended without success.
     #[must_use]
     pub fn any_failed(&self) -> bool {
         self.failed > 0
     }
 
-    /// Whether one has not ended.
+    /// Returns whether one has not ended.
     #[must_use]
     pub fn any_running(&self) -> bool {
         self.open() > 0
     }
 
-    /// How many have not ended.
+    /// Returns the number of those that have not ended.
     #[must_use]
     pub fn open(&self) -> usize {
         self.total - self.succeeded - self.failed
@@ -78,7 +78,7 @@ impl Families {
         self.by_parent.get(&parent).map(|family| family.counts).unwrap_or_default()
     }
 
-    /// The children that are not forgotten.
+    /// Iterates over the children that are not forgotten.
     pub(in crate::engine) fn children(
         &self,
         parent: WorkId,
@@ -86,7 +86,8 @@ impl Families {
         self.by_parent.get(&parent).into_iter().flat_map(|family| family.known.iter().copied())
     }
 
-    /// A child has ended; whether it is the first of its family that did not end well.
+    /// Counts the end of a child. Returns whether it is the first of its family that did not
+    /// succeed.
     fn count_end(&mut self, parent: WorkId, state: WorkState) -> bool {
         let Some(family) = self.by_parent.get_mut(&parent) else { return false };
         if state.is_success() {
@@ -97,8 +98,8 @@ impl Families {
         family.counts.failed == 1
     }
 
-    /// A work is forgotten; its parent, if that has as many forgotten children to let go of as it
-    /// has others.
+    /// Removes a forgotten work. Returns its parent if that has at least as many forgotten children
+    /// as others, so that their edges should be freed.
     pub(super) fn forget(&mut self, work: WorkId) -> Option<WorkId> {
         for child in self.by_parent.remove(&work).into_iter().flat_map(|family| family.known) {
             self.parents.remove(&child);
@@ -114,14 +115,14 @@ impl Families {
         Some(parent)
     }
 
-    /// The children of an attempt that is over are of no interest to the next one.
+    /// Removes the children of an attempt that is over: they do not belong to the next one.
     fn disband(&mut self, parent: WorkId) {
         self.by_parent.remove(&parent);
     }
 }
 
 impl Families {
-    /// Returns all descendants of `work` that are not forgotten, parents before their children.
+    /// Returns all descendants of `work` that are not forgotten, parents before children.
     pub(in crate::engine) fn descendants(&self, work: WorkId) -> Vec<WorkId> {
         let mut found: Vec<_> = self.children(work).collect();
         let mut next = 0;
@@ -134,15 +135,15 @@ impl Families {
 }
 
 impl State {
-    /// Has everything below `work` stop, and `work` itself for this reason.
+    /// Stops `work` for this reason, and all its descendants.
     pub(super) fn stop(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, why: StopReason) {
         let mut ended = VecDeque::new();
         self.ask_down(effects, work, why, &mut ended);
         self.settle_all(effects, ended);
     }
 
-    /// Asks `work` and all below it to stop. Those that end with it are added to `ended`; all of them are
-    /// asked before the edges of any are decided, so that none is blocked by another.
+    /// Asks `work` and all its descendants to stop. Appends those that end at once to `ended`. Asks
+    /// all of them before any edge is resolved, so that none is blocked by another.
     fn ask_down(
         &mut self,
         effects: &mut Effects<'_, '_>,
@@ -164,7 +165,7 @@ impl State {
         }
     }
 
-    /// Counts a work that has ended in its family, and stops its siblings if it did not end well.
+    /// Counts a work that has ended in its family, and stops its siblings if it did not succeed.
     pub(super) fn count_in_family(
         &mut self,
         effects: &mut Effects<'_, '_>,
@@ -180,7 +181,7 @@ impl State {
         }
     }
 
-    /// Forgets the children of an attempt that is over and will be followed by another.
+    /// Removes the children of an attempt that another one will follow.
     pub(super) fn disband(&mut self, work: WorkId) {
         if !self.works[work.index()].is_related() {
             return;

@@ -1,4 +1,4 @@
-//! A person's retry: an ended work and everything that follows it begin anew.
+//! A user's retry: an ended work and everything that depends on it start again.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ use crate::engine::effects::Effects;
 use crate::phase::{Phase, Step};
 
 impl State {
-    /// Returns the works that begin anew together: `work` and all that follow it. One that was blocked by
-    /// a work that is forgotten now stays blocked: nothing can try that one again.
+    /// Returns the works that start again together: `work` and all that depend on it. A work that
+    /// was blocked by a forgotten work stays blocked, because that one cannot be retried.
     pub(in crate::engine) fn generation(&self, work: WorkId) -> Vec<WorkId> {
         let lost = |index: &usize| {
             self.dag.outcomes_of_forgotten(*index).any(|outcome| outcome == EdgeOutcome::Blocks)
@@ -43,14 +43,14 @@ impl State {
         self.settle_all(effects, ended);
     }
 
-    /// Has the work wait, with all its retries and before its gate. Its children and its deadline are
-    /// forgotten.
+    /// Moves the work back to waiting, with all its retries and a closed gate. Drops its children
+    /// and its deadline.
     fn reset(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
         self.disband(work);
         let spent = self.retries.refund(work);
         let entry = &mut self.works[work.index()];
         entry.retries_left += spent;
-        // One that has ended is counted again, with all of them, when it leaves its end.
+        // A work that has ended is counted again, with all retries, when it leaves its end.
         if entry.is_open() {
             self.counts.retries_left += u64::from(spent);
         }
@@ -66,8 +66,8 @@ impl State {
         }
     }
 
-    /// Takes in what all edges say into a work that has just begun anew; returns its first step, unless it
-    /// has to wait for some of them.
+    /// Applies the outcomes of all edges into a work that starts again. Returns its first step,
+    /// unless it has to wait.
     fn resolve_edges(&mut self, work: WorkId) -> Option<Step> {
         let outcome: Vec<_> = self.edge_outcomes(work).flatten().collect();
         let entry = &mut self.works[work.index()];

@@ -1,4 +1,4 @@
-//! How often works may be tried again, and after which delays: for the few works that say so.
+//! The retries and retry policies of works that have some.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::retry::RetryPolicy;
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::engine) struct Retries {
-    /// Of those works that have a policy of their own.
+    /// The policies of works with their own.
     policies: BTreeMap<WorkId, RetryPolicy>,
-    /// How many retries a work has used up, if any.
+    /// The retries used, for works that used some.
     spent: BTreeMap<WorkId, u32>,
 }
 
@@ -18,7 +18,7 @@ impl Retries {
         self.policies.get(&work)
     }
 
-    /// Returns how many retries `work` has used up.
+    /// Returns how many retries `work` has used.
     pub(in crate::engine) fn spent(&self, work: WorkId) -> u32 {
         self.spent.get(&work).copied().unwrap_or(0)
     }
@@ -35,7 +35,7 @@ impl Retries {
         *self.spent.entry(work).or_default() += 1;
     }
 
-    /// Gives back what `work` has used up, and returns how much that was.
+    /// Resets the retries of `work` to unused, and returns how many it had used.
     pub(super) fn refund(&mut self, work: WorkId) -> u32 {
         self.spent.remove(&work).unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! One step of one work, and what is kept in step with its phase.
+//! One step of one work, and the updates that go with it.
 
 use super::{State, Work};
 use crate::WorkId;
@@ -6,13 +6,13 @@ use crate::engine::effects::{Effects, Move};
 use crate::phase::{Phase, Step};
 
 impl State {
-    /// Takes `work` one step on.
+    /// Takes `work` through one step.
     pub(super) fn step(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, step: Step) {
         self.step_with(effects, work, step, |_| ());
     }
 
-    /// As [`State::step`], after a `change` of the work. Every change of a phase passes here. Inlined, so that
-    /// a caller whose step is fixed has only its code.
+    /// As [`State::step`], after a `change` of the work. Every change of a phase goes through here.
+    /// Inlined, so that a caller with a fixed step compiles only that branch.
     #[inline(always)]
     pub(super) fn step_with(
         &mut self,

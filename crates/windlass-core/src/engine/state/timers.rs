@@ -1,10 +1,10 @@
-//! When something happens by time alone, the earliest first.
+//! Timers in the order in which they are due.
 
 use std::collections::BTreeSet;
 
 use crate::{Timestamp, WorkId};
 
-/// Everything asks for the earliest, and there is seldom one: it is at hand.
+/// The earliest is cached: every input reads it, and most engines have no timer.
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
     due: BTreeSet<(Timestamp, WorkId)>,
@@ -16,7 +16,7 @@ impl Timers {
         Self { due: BTreeSet::new(), earliest: Timestamp::MAX }
     }
 
-    /// When the first one is due; [`Timestamp::MAX`] if there is none, or it never comes.
+    /// Returns when the first timer is due; [`Timestamp::MAX`] if there is none.
     #[inline]
     pub(super) fn earliest(&self) -> Timestamp {
         self.earliest
@@ -32,7 +32,7 @@ impl Timers {
         self.look();
     }
 
-    /// Takes out the first one, if it is due by `now`.
+    /// Removes and returns the first timer, if it is due by `now`.
     pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, WorkId)> {
         let first = *self.due.first().filter(|(due, _)| *due <= now)?;
         self.due.pop_first();

@@ -1,23 +1,23 @@
-//! A work as the engine keeps it.
+//! A work as the engine stores it.
 
 use crate::input::{Extras, Submission};
 use crate::phase::{IllegalStep, Phase, Step, StopReason};
 use crate::queue::{Listing, Seq, Waiting};
 use crate::{CostId, Timestamp, WorkId};
 
-/// There is one for every work until it is forgotten, and fresh memory is what a new one costs most.
+/// Kept small, because every work has one and new memory is the main cost of a submission.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Work {
-    /// Private to this file: see [`Work::step`].
+    /// Private to this file, see [`Work::step`].
     phase: Phase,
     pub(in crate::engine) priority: i64,
-    /// Its place in the queue; it keeps it while it is granted or ticketed.
+    /// Its sequence number in the queue, which it keeps while it is granted or refused outside.
     pub(in crate::engine) seq: Seq,
     pub(in crate::engine) ready_since: Timestamp,
     pub(in crate::engine) attempts: u32,
     pub(in crate::engine) retries_left: u32,
     pub(in crate::engine) cost: CostId,
-    /// A work that it is only needed after in case of failure has succeeded.
+    /// A work after whose failure this one would be needed has succeeded.
     pub(in crate::engine) unneeded: bool,
     pub(super) gate: Gate,
     extra: Extra,
@@ -32,7 +32,7 @@ enum Extra {
     TimesAndFamily,
 }
 
-/// What a work waits for besides the works that it follows.
+/// What a work waits for besides its dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
     None,
@@ -43,7 +43,7 @@ pub(super) enum Gate {
 const _: () = assert!(size_of::<Option<Work>>() == 48);
 
 impl Work {
-    /// A new work, before anything is known of the works that it follows.
+    /// Creates a work before its dependencies are known.
     #[inline]
     pub(super) fn new(new: Submission<'_>) -> Self {
         let Submission { cost, priority, retries, extras, .. } = new;
@@ -66,7 +66,7 @@ impl Work {
         self.phase
     }
 
-    /// Takes the step and returns the phase before it. The only function that stores a phase.
+    /// Takes a step and returns the phase before it. Only this function stores a phase.
     #[inline(always)]
     pub(super) fn step(&mut self, work: WorkId, step: Step) -> Phase {
         let from = self.phase;
@@ -75,14 +75,14 @@ impl Work {
         from
     }
 
-    /// Goes to the end of the queue.
+    /// Moves the work to the end of the queue.
     #[inline]
     pub(super) fn join_queue(&mut self, seq: Seq, now: Timestamp) {
         self.seq = seq;
         self.ready_since = now;
     }
 
-    /// Returns the step of a work in [`Phase::Waiting`] once `unmet` of its edges have yet to be met.
+    /// Returns the step of a work in [`Phase::Waiting`] with `unmet` edges left.
     #[inline]
     pub(super) fn first_step(&self, unmet: u32, blocked: bool) -> Option<Step> {
         match unmet {
@@ -98,7 +98,7 @@ impl Work {
         self.gate == Gate::Shut
     }
 
-    /// Returns whether it has times of its own.
+    /// Returns whether it has a time limit or a deadline.
     #[inline]
     pub(in crate::engine) fn is_timed(&self) -> bool {
         matches!(self.extra, Extra::Times | Extra::TimesAndFamily)

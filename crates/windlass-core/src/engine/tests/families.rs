@@ -1,4 +1,4 @@
-//! Families that are large, deep, long-lived, or tried again and again.
+//! Large, deep and long-lived families, and repeated attempts of parents.
 
 use super::*;
 
@@ -7,7 +7,7 @@ impl Bench {
         self.try_add(after, child(parent))
     }
 
-    /// As [`Bench::call`], without the check that takes as long as there are works.
+    /// As [`Bench::call`], without the check that visits every work.
     fn quick<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
         let mut world = World {
             now: self.now,
@@ -159,7 +159,7 @@ fn ten_thousand_generations_are_cancelled_without_recursion() {
 }
 
 #[test]
-fn a_child_that_waits_for_an_ancestor_or_for_one_who_waits_for_it_is_a_cycle() {
+fn a_child_that_waits_for_an_ancestor_or_its_dependent_is_a_cycle() {
     let mut bench = Bench::new(3);
     let parent = bench.add(&[], 0);
     let dependent = bench.add(&[parent], 0);

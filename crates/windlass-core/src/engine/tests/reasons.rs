@@ -1,4 +1,4 @@
-//! Why a work waits, where random worlds seldom come by.
+//! Reasons for waits in situations that random simulation seldom reaches.
 
 use super::*;
 use crate::reason::Reason;
@@ -16,7 +16,7 @@ impl Bench {
         let needs = ResourceCost::new().with("cpu", Amount::from(cpu));
         let cost = self.engine.cost(&self.capacity, &needs).expect("there is as much");
         let submission = Submission { priority, ..Submission::of(cost) };
-        self.call(|engine, world| engine.submit(world, submission)).expect("it follows nobody")
+        self.call(|engine, world| engine.submit(world, submission)).expect("it has no dependencies")
     }
 
     fn reasons(&self, work: WorkId) -> Vec<Reason> {
@@ -29,7 +29,7 @@ fn cpus(count: u32) -> ResourceCost {
 }
 
 #[test]
-fn the_first_in_line_is_known_before_anybody_looks_for_the_next() {
+fn the_first_in_the_queue_is_known_before_a_search() {
     let cap = Some(Amount::from(1));
     let ageing = Ageing::new("0.001".parse().expect("an amount"), cap).expect("a small rate");
     let config = EngineConfig { ageing, ..EngineConfig::default() };
@@ -39,29 +39,29 @@ fn the_first_in_line_is_known_before_anybody_looks_for_the_next() {
     let old = bench.add_needing(1, 0);
     bench.now = Timestamp::from_millis(10_000);
     let urgent = bench.add_needing(1, 2);
-    assert_eq!(bench.engine.first_in_line(), Some(urgent), "the old one is at its cap");
-    assert!(bench.reasons(old).contains(&Reason::Line { ahead: 1, first: urgent }));
+    assert_eq!(bench.engine.first_in_queue(), Some(urgent), "the old one is at its cap");
+    assert!(bench.reasons(old).contains(&Reason::Queued { ahead: 1, first: urgent }));
 }
 
 #[test]
-fn what_is_set_aside_for_a_work_is_no_reason_for_its_own_wait() {
+fn a_reservation_is_no_reason_for_the_wait_of_its_owner() {
     let mut bench = Bench::with(EngineConfig::default(), &cpus(4));
     bench.add_needing(2, 0);
     let _ = bench.start();
     let overtaken = bench.add_needing(3, 0);
     bench.add_needing(1, -1);
-    assert_eq!(bench.take(), None, "the first does not fit, and its share is set aside");
+    assert_eq!(bench.take(), None, "the first does not fit, and its share is reserved");
     bench.add_needing(4, 5);
     let reasons = bench.reasons(overtaken);
-    let [Reason::Short { shortage, set_aside_for: None, .. }, Reason::Line { .. }] = reasons[..]
+    let [Reason::Short { shortage, reserved_for: None, .. }, Reason::Queued { .. }] = reasons[..]
     else {
         panic!("{reasons:?}");
     };
-    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, set_aside: 0 });
+    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, reserved: 0 });
 }
 
 #[test]
-fn only_the_set_aside_of_our_own_first_work_is_told_as_such() {
+fn only_a_reservation_of_the_same_engine_is_named_with_its_owner() {
     let mut bench = Bench::with(EngineConfig::default(), &cpus(4));
     bench.add_needing(2, 0);
     let _ = bench.start();
@@ -69,11 +69,11 @@ fn only_the_set_aside_of_our_own_first_work_is_told_as_such() {
     let later = bench.add_needing(2, -1);
     assert_eq!(bench.take(), None);
     let reasons = bench.reasons(later);
-    let [Reason::Short { shortage, set_aside_for, .. }, Reason::Line { .. }] = &reasons[..] else {
+    let [Reason::Short { shortage, reserved_for, .. }, Reason::Queued { .. }] = &reasons[..] else {
         panic!("{reasons:?}");
     };
-    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, set_aside: 30_000 });
-    assert_eq!(*set_aside_for, Some(first));
+    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, reserved: 30_000 });
+    assert_eq!(*reserved_for, Some(first));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A person's retry, where edges are opened again.
+//! Retries by a user, which reopen edges.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn works_that_would_wait_for_each_other_are_not_tried_again() {
     let second = bench.add(&[first], 0);
     bench.apply(Input::Cancel(second)).expect("it waits");
     let third = bench.add_after(&[Dependency::done(second)]);
-    // The second has ended, so nothing is wrong with this; until all are tried again.
+    // The second has ended, so this closes no cycle until all of them are retried.
     bench.depend(first, third).expect("the second has ended");
     bench.apply(Input::Cancel(third)).expect("it is ready");
     let before = bench.engine.digest();
@@ -19,7 +19,7 @@ fn works_that_would_wait_for_each_other_are_not_tried_again() {
 }
 
 impl Bench {
-    /// Runs the next in line to this end.
+    /// Runs the first work of the queue to this end.
     fn run(&mut self, outcome: Outcome) -> WorkId {
         let grant = self.start();
         self.finish(grant, outcome).expect("it runs");

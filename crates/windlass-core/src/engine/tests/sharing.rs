@@ -56,7 +56,7 @@ impl Sharing {
     fn wake(&mut self, client: ClientId) {
         self.wakes += 1;
         let look_again =
-            |engine: &mut Engine, world: &mut World<'_>| engine.apply(world, Input::LookAgain);
+            |engine: &mut Engine, world: &mut World<'_>| engine.apply(world, Input::RetrySearch);
         self.call(client.index(), look_again).expect("an engine may always look again");
         self.begin_all(client.index());
     }

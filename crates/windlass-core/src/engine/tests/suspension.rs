@@ -1,9 +1,9 @@
-//! Attempts that wait, and what can happen to them meanwhile.
+//! Suspended attempts, and what can happen to them.
 
 use super::*;
 
 #[test]
-fn an_attempt_that_is_lost_in_line_to_go_on_stands_in_one_line_only() {
+fn an_attempt_that_is_lost_while_queued_to_resume_is_in_one_queue_only() {
     let mut bench = Bench::new(1);
     let [lost, other] = [(); 2].map(|()| bench.add(&[], 0));
     let first = bench.start();
@@ -18,7 +18,7 @@ fn an_attempt_that_is_lost_in_line_to_go_on_stands_in_one_line_only() {
 }
 
 #[test]
-fn one_that_goes_on_behind_another_uses_what_is_set_aside_for_other_engines() {
+fn an_attempt_that_resumes_behind_another_uses_what_is_reserved_for_other_engines() {
     let amounts = |pairs: &[(&str, u32)]| -> ResourceCost {
         pairs.iter().map(|&(name, n)| (name.to_owned(), Amount::from(n))).collect()
     };
@@ -27,7 +27,7 @@ fn one_that_goes_on_behind_another_uses_what_is_set_aside_for_other_engines() {
     let grants = [("gpu", 2), ("cpu", 2)].map(|need| {
         let cost = bench.engine.cost(&bench.capacity, &amounts(&[need])).expect("it fits");
         let submitted = bench.call(|engine, world| engine.submit(world, Submission::of(cost)));
-        submitted.expect("it follows nobody");
+        submitted.expect("it has no dependencies");
         let grant = bench.start();
         bench.apply(Input::Suspend(grant)).expect("it runs");
         grant
@@ -46,6 +46,6 @@ fn one_that_goes_on_behind_another_uses_what_is_set_aside_for_other_engines() {
     let two = of(&bench.capacity, amounts(&[("cpu", 2)]));
     let wakes = bench.capacity.give_back(other, &two);
     assert_eq!(wakes, [bench.engine.client()]);
-    bench.apply(Input::LookAgain).expect("it looks again");
+    bench.apply(Input::RetrySearch).expect("a search is always allowed");
     assert_eq!(bench.take(), Some(grants[1]), "the other engine only wants to start something");
 }

@@ -1,4 +1,4 @@
-//! Times at their limits, and several that come at once.
+//! Extreme times, and several timers due at once.
 
 use super::*;
 use crate::fact::Ending;
@@ -85,7 +85,7 @@ fn a_deadline_that_has_passed_fails_a_new_work_and_what_follows_it() {
 }
 
 #[test]
-fn the_last_deadline_there_is_wakes_nobody() {
+fn the_last_possible_deadline_sets_no_wake_up() {
     let mut bench = Bench::new(1);
     let work = bench.timed(None, Some(Timestamp::MAX));
     assert_eq!(bench.engine.next_wakeup(), None);

@@ -1,7 +1,7 @@
-//! Who is best among many.
+//! The best of many contestants, in a balanced search tree.
 //!
-//! Contestants stand in a balanced search tree (a treap) by their size; each branch knows the best
-//! within it. So the best of all is at hand, and the best up to some size is found on one path.
+//! The tree is a treap by size, and each node stores the best of its subtree. So the best of all is
+//! at the root, and the best up to some size is found along one path.
 
 use super::Contestant;
 use crate::queue::rank::Best;
@@ -11,7 +11,7 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     free: Vec<u32>,
     root: u32,
-    /// The path of the latest descent, kept for its memory.
+    /// The path of the latest search, kept to reuse its memory.
     path: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Enters a contestant, or changes what it brings.
+    /// Adds a contestant, or replaces its head.
     pub(super) fn set(&mut self, contestant: Contestant, own: Best) {
         if let Some(node) = self.descend(contestant) {
             self.nodes[node as usize].own = own;
@@ -66,7 +66,7 @@ impl Tree {
         self.best_of(self.root)
     }
 
-    /// The best of those whose size is at most `most`.
+    /// Returns the best of those whose size is at most `most`.
     pub(super) fn best_up_to(&self, most: u64) -> Best {
         let mut best = Best::default();
         let mut at = self.root;
@@ -82,7 +82,7 @@ impl Tree {
         best
     }
 
-    /// The smallest size of all contestants.
+    /// Returns the smallest size of all contestants.
     pub(super) fn smallest(&self) -> Option<u64> {
         let mut smallest = None;
         let mut at = self.root;
@@ -97,7 +97,8 @@ impl Tree {
         self.nodes.len() - self.free.len()
     }
 
-    /// Leaves the way to `contestant` in `path`, itself last; none if it is not here.
+    /// Searches for `contestant` and leaves the way to it in `path`, itself last. Returns `None` if
+    /// it is not in the tree.
     fn descend(&mut self, contestant: Contestant) -> Option<u32> {
         self.path.clear();
         let mut at = self.root;
@@ -149,7 +150,7 @@ impl Tree {
         at
     }
 
-    /// Those before `contestant`, and those behind it.
+    /// Splits a tree into those before `contestant` and those behind it.
     fn split(&mut self, at: u32, contestant: Contestant) -> (u32, u32) {
         if at == NONE {
             return (NONE, NONE);
@@ -167,7 +168,7 @@ impl Tree {
         halves
     }
 
-    /// One tree of two, when all of `left` stand before all of `right`.
+    /// Joins two trees, where all of `left` are before all of `right`.
     fn merge(&mut self, left: u32, right: u32) -> u32 {
         if left == NONE || right == NONE {
             return if left == NONE { right } else { left };
@@ -197,8 +198,7 @@ impl Tree {
         if at == NONE { Best::default() } else { self.nodes[at as usize].best }
     }
 
-    /// What keeps the tree balanced: a number that has nothing to do with the size, the same in
-    /// every run.
+    /// Returns the pseudo-random weight that keeps the treap balanced, the same in every run.
     fn weight(&self, at: u32) -> u64 {
         let Contestant { size, number } = self.nodes[at as usize].contestant;
         let mixed = (size ^ u64::from(number).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

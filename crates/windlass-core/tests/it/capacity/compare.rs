@@ -1,8 +1,8 @@
-//! Everything that a tree says, beside what the model says.
+//! Compares every query of a tree with the model.
 
 use super::*;
 
-/// Long enough for every debt of these runs to be worked off.
+/// Long enough for every debt of these runs to be paid off.
 const AGES: u64 = 1_000_000;
 
 impl World {
@@ -32,9 +32,9 @@ impl World {
             assert_eq!(shortage.level, self.levels[spot.0]);
             assert_eq!(self.tree.name(shortage.resource), NAMES[spot.1]);
             assert_eq!(shortage.wanted.steps(), amounts[spot.1]);
-            let Short::Limit { free, set_aside } = shortage.why else { continue };
+            let Short::Limit { free, reserved } = shortage.why else { continue };
             assert_eq!(Some(free), self.model.free(spot, self.now));
-            assert_eq!(set_aside, self.model.set_aside(client, spot, place));
+            assert_eq!(reserved, self.model.reserved(client, spot, place));
         }
     }
 
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// The time told is the first at which the model has room.
+    /// The returned time is the first at which the model has room.
     fn compare_when(&self, client: ClientId, spot: Spot) {
         let (level, place) = (self.levels[spot.0], Place::First);
         let resource = self.tree.resource(NAMES[spot.1]).expect("every name is declared");

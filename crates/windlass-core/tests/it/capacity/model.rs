@@ -1,11 +1,10 @@
-//! The capacity tree as one would write it down: lists of what was taken and of who waits, from
-//! which every answer is computed anew.
+//! A naive capacity tree: lists of takes and reservations, from which every answer is recomputed.
 
 use std::collections::BTreeMap;
 
 use windlass_core::{ClientId, Place};
 
-/// In the order of their numbers in the tree.
+/// In the order of their ids in the tree.
 pub(crate) const NAMES: [&str; 3] = ["slots", "disk", "gpu"];
 /// The root, two levels under it, and one under the second of these.
 pub(crate) const PARENTS: [Option<usize>; 4] = [None, Some(0), Some(0), Some(2)];
@@ -22,7 +21,7 @@ pub(crate) struct Model {
     pub(crate) clients: BTreeMap<ClientId, usize>,
     pub(crate) permits: Vec<Permit>,
     /// In the order of their turns.
-    pub(crate) line: Vec<Request>,
+    pub(crate) queue: Vec<Request>,
 }
 
 #[derive(Debug)]
@@ -35,8 +34,8 @@ pub(crate) struct Permit {
 pub(crate) struct Request {
     pub(crate) client: ClientId,
     pub(crate) owner: u64,
-    /// Whether it has begun before, and so stands before all that start.
-    pub(crate) goes_on: bool,
+    /// Whether it is that of a resumed attempt, which comes before all starts.
+    pub(crate) resumes: bool,
     pub(crate) wanted: BTreeMap<Spot, u64>,
 }
 
@@ -47,18 +46,18 @@ pub(crate) enum Kind {
     Quota(Window),
 }
 
-/// All that was ever charged to a rate, from its start.
+/// All charges to a rate since it was set.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) amount: u64,
     pub(crate) per: u64,
     pub(crate) burst: u64,
-    /// When it started, with how much.
+    /// When it was set, and with how much.
     pub(crate) start: (u64, i128),
     pub(crate) charges: Vec<(u64, i128)>,
 }
 
-/// All that was ever charged to a quota; what the first window had used comes first.
+/// All charges to a quota; what the first window had used comes first.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) amount: u64,
@@ -71,9 +70,9 @@ impl Bucket {
         self.charges.last().map_or(self.start.0, |charge| charge.0)
     }
 
-    /// In closed form: the least of what there would be had the bucket last been full now, just
-    /// before or just after any charge, or never since its start. In steps times the period, so
-    /// that all is whole.
+    /// In closed form: the minimum over what there would be if the bucket had last been full now,
+    /// just before or just after any charge, or never since its start. In steps times the period,
+    /// so that all numbers are whole.
     pub(crate) fn free(&self, now: u64) -> i128 {
         let [amount, per, burst] = [self.amount, self.per, self.burst].map(i128::from);
         let now = now.max(self.latest());
@@ -105,7 +104,7 @@ impl Window {
 }
 
 impl Model {
-    /// The levels that bind whoever takes at `level`.
+    /// Iterates over the levels that bind the clients of `level`.
     pub(crate) fn chain(level: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(level), |level| PARENTS[*level])
     }
@@ -124,7 +123,8 @@ impl Model {
         permits.map(|permit| i128::from(permit.amounts[resource])).sum()
     }
 
-    /// What is free, whoever waits; none where nothing limits it.
+    /// Returns what is free, without regard to reservations; `None` where the resource is
+    /// unlimited.
     pub(crate) fn free(&self, spot: Spot, now: u64) -> Option<i128> {
         Some(match self.kinds.get(&spot)? {
             Kind::Limit(limit) => i128::from(*limit) - self.in_use(spot),
@@ -133,7 +133,7 @@ impl Model {
         })
     }
 
-    /// The most that can ever be had at once.
+    /// Returns the maximum that can be taken at once.
     pub(crate) fn most(&self, spot: Spot) -> Option<u64> {
         Some(match self.kinds.get(&spot)? {
             Kind::Limit(limit) => *limit,
@@ -142,25 +142,25 @@ impl Model {
         })
     }
 
-    pub(crate) fn set_aside(&self, client: ClientId, spot: Spot, place: Place) -> i128 {
-        let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
-        let is_own = |request: &Request| request.client == client && request.goes_on == goes_on;
-        let before = match (self.line.iter().position(is_own), place) {
-            (None, _) if goes_on => self.line.partition_point(|request| request.goes_on),
-            (None, _) => self.line.len(),
+    pub(crate) fn reserved(&self, client: ClientId, spot: Spot, place: Place) -> i128 {
+        let resumes = matches!(place, Place::Resuming | Place::ResumingLater);
+        let is_own = |request: &Request| request.client == client && request.resumes == resumes;
+        let before = match (self.queue.iter().position(is_own), place) {
+            (None, _) if resumes => self.queue.partition_point(|request| request.resumes),
+            (None, _) => self.queue.len(),
             (Some(own), Place::First | Place::Resuming) => own,
             (Some(own), Place::Later | Place::ResumingLater) => own + 1,
         };
-        let wanted = self.line[..before].iter().filter_map(|request| request.wanted.get(&spot));
+        let wanted = self.queue[..before].iter().filter_map(|request| request.wanted.get(&spot));
         wanted.map(|wanted| i128::from(*wanted)).sum()
     }
 
     pub(crate) fn room(&self, client: ClientId, spot: Spot, place: Place, now: u64) -> i128 {
         let free = self.free(spot, now);
-        free.map_or(i128::MAX, |free| free - self.set_aside(client, spot, place))
+        free.map_or(i128::MAX, |free| free - self.reserved(client, spot, place))
     }
 
-    /// Where `amounts` do not fit, from the client's level upwards.
+    /// Returns where `amounts` do not fit, from the client's level upwards.
     pub(crate) fn short(
         &self,
         client: ClientId,
@@ -198,7 +198,7 @@ impl Model {
         }
     }
 
-    /// One who goes on is no start: nothing is charged for it.
+    /// A resumed attempt is not a start, so nothing is charged for it.
     pub(crate) fn take(&mut self, client: ClientId, amounts: Amounts, place: Place, now: u64) {
         if matches!(place, Place::First | Place::Later) {
             self.charge(client, amounts.map(i128::from), now);
@@ -206,21 +206,21 @@ impl Model {
         self.permits.push(Permit { client, amounts });
     }
 
-    pub(crate) fn stand(&mut self, new: Request) {
-        self.line.retain(|old| old.client != new.client || old.goes_on == new.goes_on);
-        match self.line.iter_mut().find(|request| request.client == new.client) {
+    pub(crate) fn reserve(&mut self, new: Request) {
+        self.queue.retain(|old| old.client != new.client || old.resumes == new.resumes);
+        match self.queue.iter_mut().find(|request| request.client == new.client) {
             Some(request) if request.owner == new.owner => request.wanted.extend(new.wanted),
             Some(request) => *request = new,
             None => {
-                let going_on = self.line.partition_point(|request| request.goes_on);
-                let place = if new.goes_on { going_on } else { self.line.len() };
-                self.line.insert(place, new);
+                let resuming = self.queue.partition_point(|request| request.resumes);
+                let place = if new.resumes { resuming } else { self.queue.len() };
+                self.queue.insert(place, new);
             }
         }
     }
 
     pub(crate) fn withdraw(&mut self, client: ClientId) {
-        self.line.retain(|request| request.client != client);
+        self.queue.retain(|request| request.client != client);
     }
 
     pub(crate) fn set_rate(&mut self, spot: Spot, (amount, per, burst): (u64, u64, u64), now: u64) {

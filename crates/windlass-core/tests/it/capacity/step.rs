@@ -1,11 +1,11 @@
-//! What happens in a random run.
+//! The steps of a random run.
 
 use proptest::prelude::*;
 use windlass_core::Place;
 
 use super::model::{Amounts, NAMES, PARENTS, Spot};
 
-/// One step of a random run. Numbers that choose among what there is are taken modulo its count.
+/// One step of a random run. Indices are taken modulo the number of entries.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     AddClient {
@@ -38,7 +38,7 @@ pub(super) enum Step {
     Withdraw {
         client: usize,
     },
-    /// One who stands in line asks again for what it stands for.
+    /// A queued client retries its demand.
     AskAgain {
         client: usize,
     },
@@ -62,13 +62,13 @@ pub(super) enum Step {
     },
 }
 
-/// What the one who was refused does.
+/// What a refused client does.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Then {
     Leave,
     Watch,
-    Stand { owner: u64 },
-    StandAndWatch,
+    Reserve { owner: u64 },
+    ReserveAndWatch,
 }
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
@@ -80,8 +80,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     let then = prop_oneof![
         1 => Just(Then::Leave),
         1 => Just(Then::Watch),
-        3 => (0..2u64).prop_map(|owner| Then::Stand { owner }),
-        3 => Just(Then::StandAndWatch),
+        3 => (0..2u64).prop_map(|owner| Then::Reserve { owner }),
+        3 => Just(Then::ReserveAndWatch),
     ];
     prop_oneof![
         1 => (0..PARENTS.len()).prop_map(|level| Step::AddClient { level }),

@@ -1,5 +1,5 @@
 use rustix::event::{PollFd, PollFlags, poll};
-use windlass_core::RING_PATIENCE;
+use windlass_core::CLAIM_GRACE;
 use windlass_store::{Topic, Wakeup};
 
 use super::*;
@@ -139,7 +139,7 @@ pub(super) fn a_waiter_that_does_not_claim_in_time_is_passed_over(on: &mut Fixtu
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim("b", "x"));
     assert_eq!(on.release("a", "x", 1), Answer::Released);
-    on.clock.advance(RING_PATIENCE);
+    on.clock.advance(CLAIM_GRACE);
     assert_eq!(refused_by(on.claim("c", "x")), "b");
     on.clock.advance(Duration::from_nanos(1));
     assert_eq!(on.tokens("c", "x"), [2]);

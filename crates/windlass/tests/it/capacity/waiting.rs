@@ -36,7 +36,7 @@ async fn a_heavy_waiter_is_not_overtaken_by_light_ones() {
     let text = "1 of \"cpu\" cannot be had now: this level has 3 free, \
                 and 4 is set aside for those before";
     assert_eq!(refusal.to_string(), text);
-    assert_eq!(capacity.metrics().refused.set_aside, 1);
+    assert_eq!(capacity.metrics().refused.reserved, 1);
     held.clear();
     let _four = heavy.await.expect("it can be had");
     assert_eq!(capacity.available(), cpus(0));

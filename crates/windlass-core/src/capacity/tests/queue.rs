@@ -1,15 +1,15 @@
-//! Who is bound by what is set aside, and who is told to look again.
+//! Which demands a reservation binds, and which clients are notified.
 
 use super::*;
 
 #[test]
-fn what_refused_the_first_in_line_is_kept_from_those_behind_it() {
+fn what_refused_the_first_is_reserved_from_later_demands() {
     let (mut tree, [a, b]) = two_teams();
     let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
     tree.try_take(b, &eight, Place::First, NOW).expect("everything is free");
     let refusal = refused(&mut tree, a, &eight);
     tree.reserve(a, 1, &refusal);
-    assert!(!tree.can_take(b, &two, Place::First, NOW), "the root's cpu is set aside for a");
+    assert!(!tree.can_take(b, &two, Place::First, NOW), "the root's cpu is reserved for a");
     assert!(!tree.can_take(a, &two, Place::Later, NOW), "also from a's own later works");
     assert!(tree.can_take(a, &two, Place::First, NOW), "but not from one before it");
     let cpu = tree.resource("cpu").expect("declared");
@@ -17,11 +17,15 @@ fn what_refused_the_first_in_line_is_kept_from_those_behind_it() {
     assert_eq!(room(a, Place::First), 2);
     assert_eq!((room(a, Place::Later), room(b, Place::First)), (-6, -6));
     assert_eq!(room(b, Place::Resuming), 2, "what has begun goes before all that wait");
-    assert_eq!(tree.available(ROOT, NOW), amounts([("cpu", 2)]), "nobody holds what is set aside");
+    assert_eq!(
+        tree.available(ROOT, NOW),
+        amounts([("cpu", 2)]),
+        "no client holds what is reserved"
+    );
 }
 
 #[test]
-fn what_has_not_refused_the_first_in_line_stays_open() {
+fn what_did_not_refuse_the_first_is_not_reserved() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4), ("gpu", 4)]));
     let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
     let gpus = tree.demand(ROOT, &amounts([("gpu", 4)])).expect("it fits");
@@ -59,7 +63,7 @@ fn clients_are_served_in_the_order_of_their_requests() {
 }
 
 #[test]
-fn another_work_takes_over_the_place_in_line() {
+fn another_work_takes_over_the_reservation() {
     let (mut tree, [a, b]) = two_teams();
     let [two, three, eight] = [2, 3, 8].map(|cpu| demand(&tree, a, cpu));
     tree.take(b, &eight, NOW);
@@ -72,7 +76,7 @@ fn another_work_takes_over_the_place_in_line() {
     tree.check();
     assert!(tree.can_take(a, &two, Place::First, NOW), "it still reserves before b");
     let cpu = tree.resource("cpu").expect("declared");
-    assert_eq!(tree.room(b, ROOT, cpu, Place::First, NOW), -UNIT, "three are set aside, not eight");
+    assert_eq!(tree.room(b, ROOT, cpu, Place::First, NOW), -UNIT, "three are reserved, not eight");
 }
 
 #[test]
@@ -87,11 +91,11 @@ fn release_anywhere_in_a_tree_wakes_every_waiter_that_may_now_fit() {
     }
     assert_eq!(tree.give_back(a, &eight), [b, c], "a release below the same root");
     tree.try_take(a, &eight, Place::First, NOW).expect("everything is free again");
-    assert_eq!(tree.give_back(a, &eight), [], "they have been told already");
+    assert_eq!(tree.give_back(a, &eight), [], "they were notified already");
 }
 
 #[test]
-fn only_who_waits_for_the_same_resource_is_told() {
+fn only_watchers_of_the_same_resource_are_notified() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4), ("gpu", 4)]));
     let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
     let [cpus, gpus] =
@@ -105,7 +109,7 @@ fn only_who_waits_for_the_same_resource_is_told() {
 }
 
 #[test]
-fn the_end_of_a_standing_request_wakes_whom_it_bound() {
+fn the_end_of_a_reservation_wakes_the_clients_it_bound() {
     let (mut tree, [a, b]) = two_teams();
     let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
     tree.try_take(b, &eight, Place::First, NOW).expect("everything is free");
@@ -132,14 +136,14 @@ fn a_raised_limit_wakes_and_a_lowered_one_does_not() {
 
 #[test]
 #[should_panic(expected = "its own level and those above")]
-fn nobody_watches_what_does_not_bind_it() {
+fn no_client_watches_a_level_that_does_not_bind_it() {
     let (mut tree, [a, b]) = two_teams();
     let elsewhere = tree.level_of(b);
     tree.watch(a, elsewhere, SLOTS_ID);
 }
 
 #[test]
-fn a_request_for_less_than_before_wakes_whom_it_bound() {
+fn a_smaller_request_wakes_the_clients_it_bound() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
     let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
     let [one, three, four] = [1, 3, 4].map(|cpu| demand(&tree, a, cpu));
@@ -154,7 +158,7 @@ fn a_request_for_less_than_before_wakes_whom_it_bound() {
     tree.check();
 }
 
-/// Clients at the root that were refused, stand in line and watch there, in this order.
+/// Adds clients at the root that are refused, reserve and watch there, in this order.
 fn waiters<const N: usize>(tree: &mut CapacityTree, cpu: [u32; N]) -> [ClientId; N] {
     cpu.map(|cpu| {
         let client = tree.add_client(ROOT);
@@ -169,38 +173,38 @@ fn waiters<const N: usize>(tree: &mut CapacityTree, cpu: [u32; N]) -> [ClientId;
 }
 
 #[test]
-fn a_release_wakes_only_those_in_line_whom_it_may_serve() {
+fn a_release_wakes_only_the_clients_it_may_serve() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
     let holder = tree.add_client(ROOT);
     let [one, two, four] = [1, 2, 4].map(|cpu| demand(&tree, holder, cpu));
     tree.try_take(holder, &four, Place::First, NOW).expect("everything is free");
     let [a, b, c] = waiters(&mut tree, [1, 2, 1]);
     assert_eq!(tree.give_back(holder, &one), [a]);
-    assert_eq!(tree.give_back(holder, &one), [b], "two are free, one is set aside for a");
-    tree.try_take(a, &one, Place::First, NOW).expect("it was set aside");
-    assert_eq!(tree.serve(a), [], "nobody has more room than before");
+    assert_eq!(tree.give_back(holder, &one), [b], "two are free, one is reserved for a");
+    tree.try_take(a, &one, Place::First, NOW).expect("it was reserved");
+    assert_eq!(tree.serve(a), [], "no client has more room than before");
     assert_eq!(tree.give_back(holder, &two), [c]);
-    tree.try_take(b, &two, Place::First, NOW).expect("it was set aside");
+    tree.try_take(b, &two, Place::First, NOW).expect("it was reserved");
     assert_eq!(tree.serve(b), []);
     assert!(tree.can_take(c, &one, Place::First, NOW));
     tree.check();
 }
 
 #[test]
-fn one_who_leaves_the_line_wakes_the_next() {
+fn a_removed_client_wakes_the_next() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
     let holder = tree.add_client(ROOT);
     let [one, four] = [1, 4].map(|cpu| demand(&tree, holder, cpu));
     tree.try_take(holder, &four, Place::First, NOW).expect("everything is free");
     let [a, b, c] = waiters(&mut tree, [1, 1, 1]);
     assert_eq!(tree.give_back(holder, &one), [a]);
-    assert_eq!(tree.remove_client(a), [b], "what was set aside for a is now for b");
+    assert_eq!(tree.remove_client(a), [b], "what was reserved for a is now for b");
     assert_eq!(tree.withdraw(c), []);
     tree.check();
 }
 
 #[test]
-fn one_who_starts_at_a_rate_wakes_only_whom_time_had_nothing_for() {
+fn a_start_at_a_rate_wakes_only_clients_without_a_timer() {
     let mut tree = CapacityTree::new(&ResourceCost::new());
     let (amount, per) = (Amount::from(1), Duration::from_secs(1));
     let rate = Rate { amount, per, burst: Amount::from(2) };
@@ -220,12 +224,12 @@ fn one_who_starts_at_a_rate_wakes_only_whom_time_had_nothing_for() {
     tree.try_take(a, &one, Place::First, seconds(1)).expect("its time has come");
     assert_eq!(tree.serve(a), [c], "b's time is as before");
     assert_eq!([b, c].map(|client| when(&tree, client)), [seconds(2), seconds(3)]);
-    assert_eq!(tree.withdraw(b), [], "c has been told and not asked since");
+    assert_eq!(tree.withdraw(b), [], "c was notified and has not retried since");
     tree.check();
 }
 
 #[test]
-fn whoever_goes_on_is_not_bound_by_those_who_start() {
+fn a_resumed_attempt_is_not_bound_by_starts() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4), ("gpu", 4)]));
     let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
     let gpus = tree.demand(ROOT, &amounts([("gpu", 4)])).expect("it fits");
@@ -246,7 +250,7 @@ fn whoever_goes_on_is_not_bound_by_those_who_start() {
 }
 
 #[test]
-fn those_who_go_on_do_so_in_the_order_of_their_requests() {
+fn attempts_resume_in_the_order_of_their_requests() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
     let [a, b, c] = [(); 3].map(|()| tree.add_client(ROOT));
     let [one, four] = [1, 4].map(|cpu| demand(&tree, a, cpu));
@@ -263,7 +267,7 @@ fn those_who_go_on_do_so_in_the_order_of_their_requests() {
 }
 
 #[test]
-fn whoever_goes_on_takes_its_own_turn() {
+fn a_resumed_attempt_takes_its_own_turn() {
     let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
     let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
     let [one, four] = [1, 4].map(|cpu| demand(&tree, a, cpu));
