@@ -280,3 +280,31 @@ fn holders_are_named_in_the_users_terms() {
     assert!(run.wait_with_output().expect("it ends").status.success());
     assert!(holder.wait_with_output().expect("it ends").status.success());
 }
+
+#[test]
+fn a_step_finds_the_tokens_of_its_locks_alone_in_the_order_of_their_names() {
+    let bench = Bench::new();
+    let earlier = bench.call(&["lock", "x", "--", "true"]);
+    assert!(earlier.status.success(), "{}", stderr(&earlier));
+    bench.write(
+        "flow.toml",
+        r#"
+        [semaphore.slots]
+        capacity = 1
+        [step.both]
+        lock = ["y", "x"]
+        semaphore = { slots = 1 }
+        run = 'echo "both: $WINDLASS_FENCE" >> record'
+        finally = 'echo "finally: $WINDLASS_FENCE" >> record'
+        [step.slots]
+        after = ["both"]
+        semaphore = { slots = 1 }
+        run = 'echo "slots: $WINDLASS_FENCE" >> record'
+        "#,
+    );
+    // The token of another lock around the run is none of its steps'.
+    let run = "exec \"$WINDLASS\" run flow.toml";
+    let output = bench.call(&["lock", "outer", "--", "sh", "-c", run]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "both: 1 2\nfinally: 1 2\nslots: \n");
+}
