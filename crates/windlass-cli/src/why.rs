@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::{Explanation, RunState, RunView, StepExplanation, WaitReason};
+use windlass_server::{Explanation, RunState, RunView, StepExplanation, Store, WaitReason};
 
 use crate::arguments::{Form, StepTarget, WhyArguments};
 use crate::exit::Exit;
@@ -15,8 +15,10 @@ use crate::state;
 use crate::style::{Style, plain};
 use crate::times::Times;
 
+mod short;
 mod words;
 
+use self::short::short;
 use self::words::Words;
 
 /// Up to so many steps of a run are all shown.
@@ -45,6 +47,15 @@ pub(crate) fn why(
         }
     }
     Ok(Exit::Success)
+}
+
+/// Returns the wait that says most about a run in which nothing runs: `deploy (lock x)`. Returns none if
+/// no step waits, or if the run cannot be read any more.
+pub(crate) fn first_wait(store: &mut Store, run: &str, times: &Times) -> Option<String> {
+    let Explanation { view, steps, .. } = Explanation::of_run(store, run).ok()?;
+    let step = *chosen(&steps, 1).first()?;
+    let reason = step.reasons.iter().min_by_key(|reason| rank(reason))?;
+    Some(format!("{} ({})", view.steps[step.place].name, short(reason, &view, times)))
 }
 
 /// The explanations one below the other, and what holds for all of them at the end.

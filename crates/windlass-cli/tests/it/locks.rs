@@ -308,3 +308,36 @@ fn a_step_finds_the_tokens_of_its_locks_alone_in_the_order_of_their_names() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("record"), "both: 1 2\nfinally: 1 2\nslots: \n");
 }
+
+#[test]
+fn a_list_of_runs_says_what_a_run_waits_for_in_which_nothing_runs() {
+    let when =
+        "test -e release || { touch checking; while ! test -e release; do sleep 0.02; done; }";
+    for (own, ready, waits) in [
+        ("lock = 'x'\nrun = 'true'", None, "waiting: a (lock x)"),
+        ("semaphore = { s = 1 }\nrun = 'true'", None, "waiting: a (semaphore s)"),
+        (
+            "retry = { count = 1, delay = '1h' }\nrun = 'exit 1'",
+            None,
+            "waiting: a (retry in 59 min ",
+        ),
+        (&format!("when = '{when}'\nrun = 'true'"), Some("checking"), "waiting: a (when)"),
+    ] {
+        let bench = Bench::new();
+        let mut holder = held(&bench);
+        let slots = ["sem", "s", "--capacity", "1", "--", "sh", "-c", HOLD];
+        let mut slots = bench.start(&slots);
+        eventually("both are held", || stdout(&bench.call(&["holders"])).lines().count() == 2);
+        bench.write("flow.toml", &format!("[semaphore.s]\ncapacity = 1\n[step.a]\n{own}\n"));
+        let mut run = bench.start(&["run", "flow.toml"]);
+        if let Some(ready) = ready {
+            bench.await_file(ready);
+        }
+        eventually(waits, || stdout(&bench.call(&["ps"])).contains(waits));
+        bench.write("release", "");
+        bench.call(&["cancel", "last"]);
+        for child in [&mut holder, &mut slots, &mut run] {
+            child.wait().expect("it ends");
+        }
+    }
+}
