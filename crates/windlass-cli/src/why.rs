@@ -4,10 +4,13 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::{Explanation, RunState, RunView, StepExplanation, Store, WaitReason};
+use windlass_server::{
+    Explanation, HolderView, RunState, RunView, StepExplanation, Store, WaitReason,
+};
 
 use crate::arguments::{Form, StepTarget, WhyArguments};
 use crate::exit::Exit;
+use crate::holder::Holder;
 use crate::look::{json_word, running};
 use crate::output::{json, print};
 use crate::ps::names;
@@ -149,7 +152,7 @@ struct ReasonJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    holders: Option<Vec<&'a str>>,
+    holders: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wanted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,7 +220,7 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             name: Some(name),
             wanted: Some(wanted.to_string()),
             free: Some(free.to_string()),
-            holders: Some(holders.iter().map(String::as_str).collect()),
+            holders: Some(holders.clone()),
             ..base("resource")
         },
         WaitReason::Rate { name, wanted, at_ms } => ReasonJson {
@@ -233,9 +236,15 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             name: Some(name.text()),
             since: Some(*since_ms),
             ahead: Some(ahead.len()),
-            holders: Some(holders.iter().map(|holder| holder.name.as_str()).collect()),
+            holders: Some(holders.iter().map(called).collect()),
             ..base(name.kind())
         },
         _ => base("starting"),
     }
+}
+
+/// Returns what a holder is called for programs.
+fn called(holder: &HolderView) -> String {
+    let HolderView { name, pid, command, .. } = holder;
+    Holder { name, pid: *pid, command: command.as_deref() }.id()
 }

@@ -341,3 +341,23 @@ fn a_list_of_runs_says_what_a_run_waits_for_in_which_nothing_runs() {
         }
     }
 }
+
+#[test]
+fn programs_learn_which_command_holds_a_lock() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    bench.write("flow.toml", "[step.a]\nlock = 'x'\nrun = 'true'\n");
+    let run = bench.start(&["run", "flow.toml"]);
+    let why = || stdout(&bench.call(&["why", "last/a", "--json"]));
+    eventually("it waits for the lock", || why().contains("\"kind\":\"lock\""));
+    let why: serde_json::Value = serde_json::from_str(&why()).expect("JSON");
+    let named = why["reasons"][0]["holders"][0].as_str().expect("a text").to_owned();
+    assert!(named.starts_with("command \"sh -c echo") && named.contains("(pid "), "{named}");
+    let holders = stdout(&bench.call(&["holders", "x", "--json"]));
+    let first = holders.lines().next().expect("it is held");
+    let row: serde_json::Value = serde_json::from_str(first).expect("JSON");
+    assert_eq!(row["command"], format!("sh -c {HOLD}"));
+    bench.write("release", "");
+    assert!(holder.wait().expect("it ends").success());
+    assert!(run.wait_with_output().expect("it ends").status.success());
+}
