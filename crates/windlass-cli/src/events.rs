@@ -16,10 +16,10 @@ use crate::style::plain;
 use crate::times::Times;
 
 pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit, Box<dyn Error>> {
-    let number = emit_event(&mut state::open(state)?, name)?;
+    let event = emit_event(&mut state::open(state)?, name)?;
     let line = match form {
-        Form::Text => format!("{number}\n"),
-        Form::Json => json(&Emitted { schema: 1, event: "emitted", number, name, at: None }),
+        Form::Text => format!("{}\n", event.number),
+        Form::Json => Emitted::of(&event),
     };
     print(&line);
     Ok(Exit::Success)
@@ -61,7 +61,7 @@ pub(crate) fn events(
     let times = Times::now();
     let mut reader = EventReader::new(store, after, patterns.to_vec());
     if follow {
-        reader.follow(|event| show(event, &times, form))?;
+        reader.follow(io::stdout(), |event| show(event, &times, form))?;
         return Ok(Exit::Success);
     }
     while !reader.is_at_end()? {
@@ -79,17 +79,23 @@ struct Emitted<'a> {
     number: u64,
     name: &'a str,
     /// Milliseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<i64>,
+    at: i64,
+}
+
+impl Emitted<'_> {
+    /// Returns the line for programs.
+    fn of(event: &Event) -> String {
+        let Event { number, name, at_ms } = event;
+        json(&Emitted { schema: 1, event: "emitted", number: *number, name, at: *at_ms })
+    }
 }
 
 /// Prints an event. Returns whether the reader of standard output takes more.
 fn show(event: &Event, times: &Times, form: Form) -> bool {
     let Event { number, name, at_ms } = event;
-    let at = Some(*at_ms);
     let line = match form {
         Form::Text => format!("{number}\t{}\t{}\n", times.stamp(*at_ms), plain(name)),
-        Form::Json => json(&Emitted { schema: 1, event: "emitted", number: *number, name, at }),
+        Form::Json => Emitted::of(event),
     };
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());

@@ -35,6 +35,12 @@ impl Holder<'_> {
         self.pid.filter(|_| !self.is_process() || self.command.is_some())
     }
 
+    /// Returns the name for programs, which is the id of a step or what `--holder` was given; for a
+    /// command, what messages call it.
+    pub(crate) fn id(&self) -> String {
+        if self.is_process() { self.to_string() } else { self.name.to_owned() }
+    }
+
     fn is_process(&self) -> bool {
         self.pid.is_some_and(|pid| self.name == format!("process {pid}"))
     }

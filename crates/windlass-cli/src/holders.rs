@@ -38,11 +38,12 @@ pub(crate) fn holders(
         let holder = HolderId::new(row.holder);
         row.store = &dir;
         row.step = people.step(&holder);
+        row.command = process.and_then(command_line);
         text += &match form {
             Form::Json => json(&row),
             Form::Text => {
-                let (name, command) = (people.name(&holder), process.and_then(command_line));
-                let holder = Holder { name: &name, pid: row.pid, command: command.as_deref() };
+                let name = people.name(&holder);
+                let holder = Holder { name: &name, pid: row.pid, command: row.command.as_deref() };
                 row.text(&holder) + "\n"
             }
         };
@@ -86,6 +87,9 @@ struct Row<'a> {
     /// Milliseconds since 1970.
     since: i64,
     pid: Option<u32>,
+    /// The command line of the process, if it can be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
     /// The user, by name or number.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
@@ -142,6 +146,7 @@ impl<'a> Row<'a> {
             token: None,
             since: 0,
             pid: None,
+            command: None,
             user: None,
             store: "",
         }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use windlass_server::{Listed, RunState, RunView, history as ended_runs, open_runs};
+use windlass_server::{Listed, RunState, RunView, Store, history as ended_runs, open_runs};
 
 use crate::arguments::{Form, HistoryArguments};
 use crate::exit::Exit;
@@ -13,12 +13,14 @@ use crate::state;
 use crate::style::{Ink, Style, plain};
 use crate::table::{Cell, Table};
 use crate::times::{Times, between, span};
+use crate::why::first_wait;
 
 /// How many running steps are named.
 const NAMED: usize = 3;
 
 pub(crate) fn ps(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
-    let runs = open_runs(&mut state::look(state)?)?;
+    let mut store = state::look(state)?;
+    let runs = open_runs(&mut store)?;
     let dir = state::dir(state)?.display().to_string();
     match form {
         Form::Json => {
@@ -28,7 +30,7 @@ pub(crate) fn ps(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error
         Form::Text => {
             let times = Times::now();
             let mut table = Table::new(["RUN", "WORKFLOW", "STATE", "STEPS", "FOR", "NOW"]);
-            runs.iter().for_each(|run| table.row(open_row(run, &times)));
+            runs.iter().for_each(|run| table.row(open_row(&mut store, run, &times)));
             show(&table, "no runs are running or interrupted");
             eprintln!("store: {}", plain(&dir));
         }
@@ -78,7 +80,7 @@ fn show<const N: usize>(table: &Table<N>, empty: &str) {
     }
 }
 
-fn open_row(run: &Listed, times: &Times) -> [Cell; 6] {
+fn open_row(store: &mut Store, run: &Listed, times: &Times) -> [Cell; 6] {
     let (id, workflow) = (Cell::from(&run.id), Cell::from(&run.workflow));
     let since = Cell::from(span(times.since(run.created_ms)));
     let Ok(view) = &run.view else {
@@ -88,26 +90,30 @@ fn open_row(run: &Listed, times: &Times) -> [Cell; 6] {
     };
     let now = match view.state {
         RunState::Interrupted => format!("windlass resume {}", run.id),
-        _ => now(view),
+        _ => now(view).unwrap_or_else(|| {
+            let wait = first_wait(store, &run.id, times);
+            wait.map(|wait| format!("waiting: {wait}")).unwrap_or_default()
+        }),
     };
     let state = Cell::inked(view.state.word(), run_ink(view.state));
     let steps = Cell::from(format!("{}/{}", view.done(), view.steps.len()));
     [id, workflow, state, steps, since, Cell::from(now)]
 }
 
-/// What goes on in a run, or what it waits for if nothing does.
-fn now(view: &RunView) -> String {
+/// Returns what runs in a run, and which guards it waits for. Returns none if there is neither.
+fn now(view: &RunView) -> Option<String> {
     if let Some(hook) = view.end_hook() {
-        return format!("hook {hook}");
+        return Some(format!("hook {hook}"));
     }
     let (running, guarded) = (running(view), view.guarded());
     let waits: Vec<_> =
         guarded.iter().map(|(step, guard)| format!("{step} (guard {guard})")).collect();
     let waits: Vec<_> = waits.iter().map(String::as_str).collect();
     match (running.as_slice(), waits.as_slice()) {
-        (running, []) => names(running),
-        ([], waits) => format!("waiting: {}", names(waits)),
-        (running, waits) => format!("{}; waiting: {}", names(running), names(waits)),
+        ([], []) => None,
+        (running, []) => Some(names(running)),
+        ([], waits) => Some(format!("waiting: {}", names(waits))),
+        (running, waits) => Some(format!("{}; waiting: {}", names(running), names(waits))),
     }
 }
 

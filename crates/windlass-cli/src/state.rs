@@ -9,6 +9,8 @@ use etcetera::BaseStrategy;
 use thiserror::Error;
 use windlass_server::{Network, Store, StoreError};
 
+use crate::store::OutsiderError;
+
 /// Where the store lies that several users of the machine share.
 pub(crate) const SYSTEM: &str = "/var/lib/windlass";
 
@@ -20,7 +22,7 @@ pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
         true => Store::open_existing(&dir, network()),
         false => Store::open_with(&dir, network()),
     };
-    opened.map_err(explained)
+    opened.map_err(|error| explained(error, &dir))
 }
 
 /// Opens the store to look at it, and creates nothing. A user whose usual store does not exist so far
@@ -40,7 +42,8 @@ pub(crate) fn look(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
 
 /// Opens the store in `state`, or the user's own, and creates nothing.
 pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
-    Store::open_existing(&dir(state)?, network()).map_err(explained)
+    let dir = dir(state)?;
+    Store::open_existing(&dir, network()).map_err(|error| explained(error, &dir))
 }
 
 /// Makes the store in `state`, or the user's own. With a group, all its members may use it.
@@ -66,12 +69,17 @@ pub(crate) fn dir(state: Option<&Path>) -> Result<PathBuf, Box<dyn Error>> {
     Ok(std::path::absolute(&dir).unwrap_or(dir))
 }
 
-/// Says how the machine's store is made, where it is missing.
-fn explained(error: StoreError) -> Box<dyn Error> {
-    match error {
-        StoreError::NoStore { dir } if dir == Path::new(SYSTEM) => Box::new(NoSystemStore),
-        error => error.into(),
-    }
+/// Adds how to create the machine's store if it is missing, and how to become a member of the group that
+/// shares a store.
+fn explained(error: StoreError, dir: &Path) -> Box<dyn Error> {
+    let outsider = match &error {
+        StoreError::NoStore { dir } if dir == Path::new(SYSTEM) => return Box::new(NoSystemStore),
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            OutsiderError::of(dir)
+        }
+        _ => None,
+    };
+    outsider.map_or_else(|| error.into(), Into::into)
 }
 
 /// The machine's store cannot be created by an ordinary user.

@@ -2,13 +2,13 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Gid, getegid, geteuid, getgroups};
 use serde::Serialize;
 use thiserror::Error;
-use windlass_server::user_name;
+use windlass_server::{Access, user_name};
 
 use crate::arguments::{Form, StoreArguments, StoreVerb};
 use crate::exit::Exit;
@@ -30,6 +30,36 @@ pub(crate) enum GroupError {
          again, or run: newgrp {group}"
     )]
     NotInSession { group: String },
+}
+
+/// Why a user cannot use a store that a group shares.
+#[derive(Debug, Error)]
+pub(crate) enum OutsiderError {
+    #[error(
+        "the store {dir} is shared by the members of group {group:?}, and you are not one; have an \
+         administrator run: usermod -aG {group} {user}, then log in again",
+        dir = dir.display()
+    )]
+    NotMember { dir: PathBuf, group: String, user: String },
+    #[error(
+        "the store {dir} is shared by the members of group {group:?}, and this session began before \
+         you were added to it; log in again, or run: newgrp {group}",
+        dir = dir.display()
+    )]
+    NotInSession { dir: PathBuf, group: String },
+}
+
+impl OutsiderError {
+    /// Returns none if no group shares `dir`, or if this process belongs to the group.
+    pub(crate) fn of(dir: &Path) -> Option<Self> {
+        let access = Access::of(dir).ok().filter(|access| access.is_shared())?;
+        let NonMember { group, user, is_listed } = NonMember::of(access.gid())?;
+        let dir = dir.to_owned();
+        Some(match is_listed {
+            true => OutsiderError::NotInSession { dir, group },
+            false => OutsiderError::NotMember { dir, group, user },
+        })
+    }
 }
 
 pub(crate) fn store(
@@ -81,17 +111,34 @@ fn usable_gid(group: &str) -> Result<u32, GroupError> {
     let known = Group::find(group);
     let gid = group.parse().ok().or(known.as_ref().map(|known| known.gid));
     let gid = gid.ok_or_else(|| GroupError::Unknown { group: group.to_owned() })?;
-    let in_session = || getgroups().is_ok_and(|groups| groups.contains(&Gid::from_raw(gid)));
-    if geteuid().is_root() || getegid().as_raw() == gid || in_session() {
-        return Ok(gid);
+    match NonMember::of(gid) {
+        None => Ok(gid),
+        Some(NonMember { group, is_listed: true, .. }) => Err(GroupError::NotInSession { group }),
+        Some(NonMember { group, user, .. }) => Err(GroupError::NotMember { group, user }),
     }
-    let user = user_name(geteuid().as_raw());
-    let is_member = |known: &Group| known.members.contains(&user);
-    let group = known.as_ref().map_or(group, |known| &known.name).to_owned();
-    Err(match known.as_ref().is_some_and(is_member) {
-        true => GroupError::NotInSession { group },
-        false => GroupError::NotMember { group, user },
-    })
+}
+
+/// A process without the permissions of a group.
+struct NonMember {
+    group: String,
+    /// The user of this process.
+    user: String,
+    /// The machine lists the user as a member; the session of this process is older than that.
+    is_listed: bool,
+}
+
+impl NonMember {
+    /// Returns none if this process has the permissions of the group.
+    fn of(gid: u32) -> Option<Self> {
+        let in_session = || getgroups().is_ok_and(|groups| groups.contains(&Gid::from_raw(gid)));
+        if geteuid().is_root() || getegid().as_raw() == gid || in_session() {
+            return None;
+        }
+        let (known, user) = (Group::find(&gid.to_string()), user_name(geteuid().as_raw()));
+        let is_listed = known.as_ref().is_some_and(|known| known.members.contains(&user));
+        let group = known.map_or(gid.to_string(), |known| known.name);
+        Some(Self { group, user, is_listed })
+    }
 }
 
 /// A group as the machine knows it.

@@ -4,10 +4,13 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::{Explanation, RunState, RunView, StepExplanation, WaitReason};
+use windlass_server::{
+    Explanation, HolderView, RunState, RunView, StepExplanation, Store, WaitReason,
+};
 
 use crate::arguments::{Form, StepTarget, WhyArguments};
 use crate::exit::Exit;
+use crate::holder::Holder;
 use crate::look::{json_word, running};
 use crate::output::{json, print};
 use crate::ps::names;
@@ -15,8 +18,10 @@ use crate::state;
 use crate::style::{Style, plain};
 use crate::times::Times;
 
+mod short;
 mod words;
 
+use self::short::short;
 use self::words::Words;
 
 /// Up to so many steps of a run are all shown.
@@ -45,6 +50,15 @@ pub(crate) fn why(
         }
     }
     Ok(Exit::Success)
+}
+
+/// Returns the wait that says most about a run in which nothing runs: `deploy (lock x)`. Returns none if
+/// no step waits, or if the run cannot be read any more.
+pub(crate) fn first_wait(store: &mut Store, run: &str, times: &Times) -> Option<String> {
+    let Explanation { view, steps, .. } = Explanation::of_run(store, run).ok()?;
+    let step = *chosen(&steps, 1).first()?;
+    let reason = step.reasons.iter().min_by_key(|reason| rank(reason))?;
+    Some(format!("{} ({})", view.steps[step.place].name, short(reason, &view, times)))
 }
 
 /// The explanations one below the other, and what holds for all of them at the end.
@@ -138,7 +152,7 @@ struct ReasonJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    holders: Option<Vec<&'a str>>,
+    holders: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wanted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,7 +220,7 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             name: Some(name),
             wanted: Some(wanted.to_string()),
             free: Some(free.to_string()),
-            holders: Some(holders.iter().map(String::as_str).collect()),
+            holders: Some(holders.clone()),
             ..base("resource")
         },
         WaitReason::Rate { name, wanted, at_ms } => ReasonJson {
@@ -222,9 +236,15 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             name: Some(name.text()),
             since: Some(*since_ms),
             ahead: Some(ahead.len()),
-            holders: Some(holders.iter().map(|holder| holder.name.as_str()).collect()),
+            holders: Some(holders.iter().map(called).collect()),
             ..base(name.kind())
         },
         _ => base("starting"),
     }
+}
+
+/// Returns what a holder is called for programs.
+fn called(holder: &HolderView) -> String {
+    let HolderView { name, pid, command, .. } = holder;
+    Holder { name, pid: *pid, command: command.as_deref() }.id()
 }

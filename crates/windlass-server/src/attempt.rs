@@ -23,7 +23,8 @@ use crate::limit_tag::NewTag;
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
 /// The variable by which `windlass`, called by a process of a run, finds the run's store.
 pub(crate) const STATE_VARIABLE: &str = "WINDLASS_STATE";
-/// The variable that carries the tokens of the names that an attempt holds.
+/// The variable with the fencing tokens of the locks that an attempt holds, or of all names that
+/// `windlass lock` or `windlass sem` holds for its command.
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
 /// A process of a run that can be started at once.

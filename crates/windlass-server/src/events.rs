@@ -4,11 +4,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use thiserror::Error;
 use windlass_store::{Event, Store, StoreError, Topic, Wakeup};
 use windlass_workflow::{EventPattern, EventPatternError};
 
-use crate::poll::poll;
+use crate::poll::{poll, timespec};
 use crate::signals::SignalPipe;
 
 /// How many events are read at once.
@@ -47,10 +49,15 @@ pub enum EventError {
     Store(#[from] StoreError),
 }
 
-/// Emits an event, and returns its number.
-pub fn emit(store: &mut Store, name: &str) -> Result<u64, EventError> {
+/// Emits an event, and returns it.
+pub fn emit(store: &mut Store, name: &str) -> Result<Event, EventError> {
     check_name(name)?;
-    Ok(store.transact(|transaction| transaction.events().emit(name))?)
+    let emitted = store.transact(|transaction| {
+        let events = transaction.events();
+        let number = events.emit(name)?;
+        events.after(number - 1, 1)
+    })?;
+    Ok(emitted.into_iter().next().expect("the transaction has stored it"))
 }
 
 fn check_name(name: &str) -> Result<(), EventError> {
@@ -95,8 +102,13 @@ impl EventReader {
         Ok(self.store.last_event()? <= self.after)
     }
 
-    /// Hands every event to `each` until a signal comes, or `each` says that it is enough.
-    pub fn follow(mut self, mut each: impl FnMut(&Event) -> bool) -> Result<(), EventError> {
+    /// Passes every event to `each`, which prints to `output`, until a signal comes, `each` returns false,
+    /// or the reader of `output` is gone.
+    pub fn follow(
+        mut self,
+        output: impl AsFd,
+        mut each: impl FnMut(&Event) -> bool,
+    ) -> Result<(), EventError> {
         let signals = SignalPipe::open()?;
         let bell = self.store.register(&Topic::Events)?;
         loop {
@@ -106,8 +118,22 @@ impl EventReader {
                     return Ok(());
                 }
             }
-            if let Some(signal) = rest(&[&bell], &signals, Some(NET))? {
-                return Err(EventError::Interrupted { signal });
+            let mut sources = [
+                PollFd::new(&signals, PollFlags::IN),
+                PollFd::new(&bell, PollFlags::IN),
+                // A closed pipe and a hung-up terminal are reported without being asked for.
+                PollFd::new(&output, PollFlags::empty()),
+            ];
+            match rustix::event::poll(&mut sources, Some(&timespec(NET))) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+            let [has_signal, _, is_closed] = sources.map(|source| !source.revents().is_empty());
+            if has_signal {
+                return Err(EventError::Interrupted { signal: signals.next()? });
+            }
+            if is_closed {
+                return Ok(());
             }
         }
     }

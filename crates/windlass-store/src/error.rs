@@ -51,6 +51,15 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory is for the files of all users, like `/tmp`, and contains no store of this user.
+    #[error(
+        "{dir} is for the files of all users; use a directory below it, such as --state {below}",
+        dir = dir.display(), below = dir.join("windlass").display()
+    )]
+    PublicDir {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The directory belongs to another user, and is not shared with a group.
     #[error(
         "{dir} belongs to another user (uid {uid}), who could replace files of the store; that user can share it with: windlass store init --state {dir} --group NAME, or choose another directory with --state",

@@ -14,9 +14,9 @@ use crate::style::plain;
 use crate::times::{Times, between, span};
 
 /// What room to run is called inside a run.
-const SLOTS: &str = "slots";
+pub(super) const SLOTS: &str = "slots";
 /// What stands for the `when` of a step among guards.
-const WHEN: &str = "when";
+pub(super) const WHEN: &str = "when";
 /// Numbers from here on are told as sizes.
 const LARGE: u64 = 1 << 20;
 

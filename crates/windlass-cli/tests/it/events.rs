@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Signal;
 
-use crate::bench::{Bench, signal, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 
 #[test]
 fn events_are_shown_in_order_and_by_pattern() {
@@ -106,4 +106,26 @@ fn a_follower_begins_with_the_next_event_or_behind_a_number() {
         signal(&follower, Signal::INT);
         follower.wait().expect("it ends");
     }
+}
+
+#[test]
+fn a_follower_ends_with_the_reader_of_its_output() {
+    let bench = Bench::new();
+    bench.call(&["emit", "h:1"]);
+    let mut follower = bench.start(&["events", "-f", "--all", "h:**"]);
+    // As `head -1` does, this closes the pipe while no event comes.
+    let first = lines(&mut follower).next();
+    assert_eq!(first.as_deref(), Some("1 h:1"));
+    eventually("it has ended", || !runs(&follower.id().to_string()));
+    let output = follower.wait_with_output().expect("it has ended");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+}
+
+#[test]
+fn an_emitted_event_is_told_with_its_time() {
+    let bench = Bench::new();
+    let emitted = stdout(&bench.call(&["--json", "emit", "h:1"]));
+    let seen = stdout(&bench.call(&["--json", "events"]));
+    assert!(emitted.contains("\"at\":"), "{emitted}");
+    assert_eq!(emitted, seen);
 }

@@ -175,6 +175,21 @@ fn a_release_hands_on_a_token_that_grows_and_a_smaller_one_is_refused() {
 }
 
 #[test]
+fn a_release_with_two_locks_publishes_nothing_until_it_names_the_token_to_check() {
+    let bench = bench("release.toml");
+    let two = bench
+        .read("release.toml")
+        .replace("lock  = \"release-{channel}\"", "lock  = [\"release-{channel}\", \"other\"]");
+    assert_ne!(two, bench.read("release.toml"), "the example has the line");
+    bench.write("release.toml", &two);
+    fs::create_dir_all(bench.path("out/release")).expect("it can be made");
+    bench.write("out/release/approved-1.0.0", "");
+    let output = check(&bench, &["run", "release.toml"], 1);
+    assert_eq!(stdout(&output), "publish | refused: \"1 1\" is not one token\n");
+    assert!(!bench.path("out/release/staging/token").exists());
+}
+
+#[test]
 fn two_releases_to_one_channel_do_not_meet() {
     let bench = bench("release.toml");
     fs::create_dir_all(bench.path("out/release")).expect("it can be made");

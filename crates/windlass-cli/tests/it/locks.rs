@@ -280,3 +280,84 @@ fn holders_are_named_in_the_users_terms() {
     assert!(run.wait_with_output().expect("it ends").status.success());
     assert!(holder.wait_with_output().expect("it ends").status.success());
 }
+
+#[test]
+fn a_step_finds_the_tokens_of_its_locks_alone_in_the_order_of_their_names() {
+    let bench = Bench::new();
+    let earlier = bench.call(&["lock", "x", "--", "true"]);
+    assert!(earlier.status.success(), "{}", stderr(&earlier));
+    bench.write(
+        "flow.toml",
+        r#"
+        [semaphore.slots]
+        capacity = 1
+        [step.both]
+        lock = ["y", "x"]
+        semaphore = { slots = 1 }
+        run = 'echo "both: $WINDLASS_FENCE" >> record'
+        finally = 'echo "finally: $WINDLASS_FENCE" >> record'
+        [step.slots]
+        after = ["both"]
+        semaphore = { slots = 1 }
+        run = 'echo "slots: $WINDLASS_FENCE" >> record'
+        "#,
+    );
+    // The token of another lock around the run is none of its steps'.
+    let run = "exec \"$WINDLASS\" run flow.toml";
+    let output = bench.call(&["lock", "outer", "--", "sh", "-c", run]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "both: 1 2\nfinally: 1 2\nslots: \n");
+}
+
+#[test]
+fn a_list_of_runs_says_what_a_run_waits_for_in_which_nothing_runs() {
+    let when =
+        "test -e release || { touch checking; while ! test -e release; do sleep 0.02; done; }";
+    for (own, ready, waits) in [
+        ("lock = 'x'\nrun = 'true'", None, "waiting: a (lock x)"),
+        ("semaphore = { s = 1 }\nrun = 'true'", None, "waiting: a (semaphore s)"),
+        (
+            "retry = { count = 1, delay = '1h' }\nrun = 'exit 1'",
+            None,
+            "waiting: a (retry in 59 min ",
+        ),
+        (&format!("when = '{when}'\nrun = 'true'"), Some("checking"), "waiting: a (when)"),
+    ] {
+        let bench = Bench::new();
+        let mut holder = held(&bench);
+        let slots = ["sem", "s", "--capacity", "1", "--", "sh", "-c", HOLD];
+        let mut slots = bench.start(&slots);
+        eventually("both are held", || stdout(&bench.call(&["holders"])).lines().count() == 2);
+        bench.write("flow.toml", &format!("[semaphore.s]\ncapacity = 1\n[step.a]\n{own}\n"));
+        let mut run = bench.start(&["run", "flow.toml"]);
+        if let Some(ready) = ready {
+            bench.await_file(ready);
+        }
+        eventually(waits, || stdout(&bench.call(&["ps"])).contains(waits));
+        bench.write("release", "");
+        bench.call(&["cancel", "last"]);
+        for child in [&mut holder, &mut slots, &mut run] {
+            child.wait().expect("it ends");
+        }
+    }
+}
+
+#[test]
+fn programs_learn_which_command_holds_a_lock() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    bench.write("flow.toml", "[step.a]\nlock = 'x'\nrun = 'true'\n");
+    let run = bench.start(&["run", "flow.toml"]);
+    let why = || stdout(&bench.call(&["why", "last/a", "--json"]));
+    eventually("it waits for the lock", || why().contains("\"kind\":\"lock\""));
+    let why: serde_json::Value = serde_json::from_str(&why()).expect("JSON");
+    let named = why["reasons"][0]["holders"][0].as_str().expect("a text").to_owned();
+    assert!(named.starts_with("command \"sh -c echo") && named.contains("(pid "), "{named}");
+    let holders = stdout(&bench.call(&["holders", "x", "--json"]));
+    let first = holders.lines().next().expect("it is held");
+    let row: serde_json::Value = serde_json::from_str(first).expect("JSON");
+    assert_eq!(row["command"], format!("sh -c {HOLD}"));
+    bench.write("release", "");
+    assert!(holder.wait().expect("it ends").success());
+    assert!(run.wait_with_output().expect("it ends").status.success());
+}

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use crate::bench::{Bench, stderr, stdout};
-use crate::users::{ALICE, BOB, GROUP, Users, open_to_all};
+use crate::users::{ALICE, BOB, CAROL, GROUP, Users, open_to_all};
 
 #[test]
 fn a_directory_that_holds_other_things_becomes_no_groups_store() {
@@ -75,7 +75,8 @@ fn a_store_lies_where_no_other_user_can_replace_its_files() {
         ("world", "0777", ALICE, Some("is writable for every user")),
         ("group-world", "0773", ALICE, Some("is writable for every user")),
         ("foreign", "0770", BOB, Some("belongs to another user")),
-        ("sticky", "1777", ALICE, None),
+        ("sticky", "1777", ALICE, Some("use a directory below it")),
+        ("sticky-of-root", "1777", 0, Some("use a directory below it")),
         ("own", "0770", ALICE, None),
         ("shared", "2770", BOB, None),
     ] {
@@ -98,4 +99,35 @@ fn a_store_lies_where_no_other_user_can_replace_its_files() {
     assert!(status.expect("chmod runs").success());
     let output = users.call(ALICE, &["--state", &world, "emit", "e"]);
     assert!(output.status.success(), "the advice helps: {}", stderr(&output));
+}
+
+#[test]
+fn a_store_in_a_sticky_directory_stays_usable_for_its_owner_alone() {
+    let Some(users) = Users::new() else { return };
+    let dir = users.private_dir(ALICE, "dir");
+    let state = dir.display().to_string();
+    let emit = |uid| users.call(uid, &["--state", &state, "emit", "e"]);
+    let made = emit(ALICE);
+    assert!(made.status.success(), "{}", stderr(&made));
+    open_to_all(&dir);
+    let own = emit(ALICE);
+    assert!(own.status.success(), "{}", stderr(&own));
+    let others = emit(BOB);
+    assert_eq!(others.status.code(), Some(69), "{}", stderr(&others));
+    assert!(stderr(&others).contains("use a directory below it"), "{}", stderr(&others));
+}
+
+#[test]
+fn a_user_outside_the_group_of_a_store_is_told_how_to_become_a_member() {
+    let Some(users) = Users::sharing() else { return };
+    for verb in [&["lock", "x", "--", "true"][..], &["ps"], &["holders"]] {
+        let refused = users.call(CAROL, verb);
+        let told = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(69), "{verb:?}: {told}");
+        let state = users.bench.path("state").display().to_string();
+        assert!(told.contains(&state) && !told.contains("gate"), "{verb:?}: {told}");
+        assert!(told.contains(&format!("group \"{GROUP}\"")), "{verb:?}: {told}");
+        assert!(told.contains(&format!("usermod -aG {GROUP} ")), "{verb:?}: {told}");
+        assert!(!told.contains("os error"), "{verb:?}: {told}");
+    }
 }

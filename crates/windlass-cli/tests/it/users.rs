@@ -13,6 +13,9 @@ pub(crate) const GROUP: u32 = 71_199;
 pub(crate) const ALICE: u32 = 71_101;
 pub(crate) const BOB: u32 = 71_102;
 
+/// A user who is no member of the group.
+pub(crate) const CAROL: u32 = 71_103;
+
 /// A directory that all users can reach, with the binary in it.
 pub(crate) struct Users {
     pub(crate) bench: Bench,
@@ -54,11 +57,13 @@ impl Users {
         self.bench.path("windlass")
     }
 
-    /// A program as one of the users, who is a member of the group.
+    /// A program as one of the users. All but Carol are members of the group.
     fn as_user(&self, uid: u32, program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
         let like = self.bench.command(&[]);
         let mut command = Command::new("setpriv");
-        let ids = [format!("--reuid={uid}"), format!("--regid={uid}"), format!("--groups={GROUP}")];
+        let groups = if uid == CAROL { uid } else { GROUP };
+        let ids =
+            [format!("--reuid={uid}"), format!("--regid={uid}"), format!("--groups={groups}")];
         command.args(ids).arg("--").arg(program).args(arguments);
         for (name, value) in like.get_envs() {
             match value {

@@ -128,8 +128,10 @@ impl Start {
         Self { grant, names: Vec::new(), broken: None }
     }
 
+    /// Returns the fencing tokens of the locks that the attempt holds, in the order of its `lock`.
     pub(super) fn tokens(&self) -> Vec<Token> {
-        self.names.iter().map(|(_, token)| *token).collect()
+        let locks = self.names.iter().filter(|(name, _)| matches!(name, Name::Lock(_)));
+        locks.map(|(_, token)| *token).collect()
     }
 }
 

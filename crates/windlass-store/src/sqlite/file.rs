@@ -14,6 +14,7 @@ use rustix::process::geteuid;
 use super::place::{Inode, inode};
 use crate::access::Access;
 use crate::error::StoreError;
+use crate::layout;
 
 /// What to do on a network file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,22 +50,37 @@ pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
 /// Writable for all users, and what protects their files from each other there.
 const FOR_ALL: u32 = 0o0002;
 const STICKY: u32 = 0o1000;
+/// A directory for files of all users, such as `/tmp`.
+const PUBLIC: u32 = FOR_ALL | STICKY;
 
 /// Refuses a directory in which another user could replace the files of the store. A directory that a
 /// group shares on purpose is none of these, and root may use the store of any user.
 pub(super) fn refuse_unsafe(dir: &Path) -> Result<(), StoreError> {
     let Ok(found) = fs::metadata(dir) else { return Ok(()) };
     let (this, uid) = (geteuid(), found.uid());
-    if found.mode() & (FOR_ALL | STICKY) == FOR_ALL {
-        return Err(StoreError::WorldWritable { dir: dir.to_owned() });
-    }
     let shared = Access::of(dir).is_ok_and(Access::is_shared);
+    match found.mode() & (FOR_ALL | STICKY) {
+        FOR_ALL => return Err(StoreError::WorldWritable { dir: dir.to_owned() }),
+        PUBLIC if !shared && !holds_own_store(dir) => {
+            return Err(StoreError::PublicDir { dir: dir.to_owned() });
+        }
+        _ => {}
+    }
     let trusted = this.is_root() || uid == this.as_raw() || uid == 0 || shared;
     // One that this process cannot write to can still be looked at.
     if !trusted && access(dir, Permissions::WRITE_OK).is_ok() {
         return Err(StoreError::ForeignDir { dir: dir.to_owned(), uid });
     }
     Ok(())
+}
+
+/// Returns whether `dir` contains a store of this process's user; root may use that of any user.
+fn holds_own_store(dir: &Path) -> bool {
+    let this = geteuid();
+    // Another user may have made a link to a file of this user.
+    let found = |file| fs::symlink_metadata(dir.join(file)).ok().filter(fs::Metadata::is_file);
+    let mut files = [layout::WRITER_LOCK, layout::DATABASE].into_iter().filter_map(found);
+    files.any(|file| this.is_root() || file.uid() == this.as_raw())
 }
 
 /// Returns the network file system with this magic number, which some systems sign-extend.

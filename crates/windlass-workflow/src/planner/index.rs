@@ -129,7 +129,7 @@ impl ResourceUse<'_> {
                 format!("raise it: {name} = {{ rate = \"{rate}\", burst = {amount} }}"),
             ),
             _ => (
-                format!("{owner} uses {amount} of `{name}`, but there is only {capacity}"),
+                format!("{owner} uses {amount} of `{name}`, which has {capacity}"),
                 "it could never start; use less, or raise the limit under [resource]".to_owned(),
             ),
         };

@@ -1,5 +1,8 @@
 //! Warns of what a file declares and nothing in it uses, or what has no effect as it stands.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use super::texts::TextReader;
 use crate::diagnostic::Diagnostic;
 use crate::file::File;
@@ -14,6 +17,7 @@ pub(super) fn warn(file: &File, plan: &Plan, texts: &TextReader<'_>) {
     }
     empty_conditions(file, texts);
     unheard_escalations(file, plan, texts);
+    items_in_finally(file, plan, texts);
 }
 
 fn unused_guards(file: &File, plan: &Plan, texts: &TextReader<'_>) {
@@ -66,4 +70,46 @@ fn unheard_escalations(file: &File, plan: &Plan, texts: &TextReader<'_>) {
             texts.diagnostics.lint(Diagnostic::new(span, message, "nothing is run").help(help));
         }
     }
+}
+
+/// `finally` runs without the items of its step, so their variables are not set in it.
+fn items_in_finally(file: &File, plan: &Plan, texts: &TextReader<'_>) {
+    let variables = plan.resources.iter().map(|resource| (&resource.name, resource.variable()));
+    let variables: Vec<_> = variables.filter_map(|(name, item)| Some((name, item?))).collect();
+    if variables.is_empty() {
+        return;
+    }
+    let steps: BTreeMap<_, _> =
+        plan.steps.iter().map(|step| (step.declared.as_str(), step)).collect();
+    for (key, table, _) in file.step.entries() {
+        let Some((finally, span)) = table.finally.with_span() else { continue };
+        let Some(step) = steps.get(key.as_str()) else { continue };
+        let has = |name: &str| step.uses.iter().any(|(used, _)| used == name);
+        for (_, variable) in variables.iter().filter(|(name, _)| has(name)) {
+            let finally = finally.with_spans(span.clone());
+            for (_, span) in finally.into_iter().filter(|(text, _)| refers_to(text, variable)) {
+                // The step may set a variable of the same name itself.
+                if !step.env.contains_key(variable) {
+                    texts.diagnostics.warn(unset_in_finally(key.as_str(), variable, span));
+                }
+            }
+        }
+    }
+}
+
+fn unset_in_finally(step: &str, variable: &str, span: Range<usize>) -> Diagnostic {
+    let message = format!(
+        "step `{step}`: `finally` has no items of its step, so {variable} is not set in it"
+    );
+    let help = "write the items to a file in `run` and read it in `finally`, or clean up in `run`";
+    Diagnostic::new(span, message, "not set here").help(help)
+}
+
+/// Returns whether shell text has `$VARIABLE` or `${VARIABLE…}` in it.
+fn refers_to(text: &str, variable: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split('$').skip(1).any(|rest| {
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        rest.strip_prefix(variable).is_some_and(|rest| !rest.starts_with(is_name))
+    })
 }

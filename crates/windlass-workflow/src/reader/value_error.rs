@@ -79,7 +79,8 @@ impl ValueError {
                 Diagnostic::new(span, message, format!("expected {expected}")).help(help)
             }
             ValueErrorKind::UnknownVariant { word, variants } => {
-                let near = similar(word, variants.iter().copied());
+                let whole = variants.iter().copied().find(|known| is_abbreviation(word, known));
+                let near = whole.or_else(|| similar(word, variants.iter().copied()));
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));
                 let help = help.or_else(|| example(&path.keys()));
                 let message = format!("{subject} is \"{word}\", not {}", one_of(variants));
@@ -91,6 +92,11 @@ impl ValueError {
             }
         }
     }
+}
+
+/// Returns whether `word` is the beginning of `known`, like "str" of "string".
+fn is_abbreviation(word: &str, known: &str) -> bool {
+    word.len() > 1 && known.starts_with(word)
 }
 
 impl Display for ValueError {

@@ -1,0 +1,27 @@
+//! Reasons in a few words, for lists.
+
+use windlass_server::{RunView, WaitReason};
+
+use super::words::{SLOTS, WHEN};
+use crate::times::Times;
+
+/// Returns what a step waits for: `lock x`, `retry in 20 s`.
+pub(super) fn short(reason: &WaitReason, view: &RunView, times: &Times) -> String {
+    let guarded = |guard: &str| match guard {
+        WHEN => WHEN.to_owned(),
+        guard => format!("guard {guard}"),
+    };
+    match reason {
+        WaitReason::Interrupted => "interrupted".to_owned(),
+        WaitReason::Step { place, .. } => format!("step {}", view.steps[*place].name),
+        WaitReason::Guard { guard, .. } => guarded(guard),
+        WaitReason::Gate { guards } => guarded(guards.first().map_or(WHEN, String::as_str)),
+        WaitReason::Retry { at_ms, .. } => format!("retry {}", times.ahead(*at_ms)),
+        WaitReason::Resource { name, .. } if name == SLOTS => "slot".to_owned(),
+        WaitReason::Resource { name, .. } => format!("resource {name}"),
+        WaitReason::Rate { name, .. } => format!("rate {name}"),
+        WaitReason::Line { first, .. } => format!("behind {first}"),
+        WaitReason::Name { name, .. } => format!("{} {}", name.kind(), name.text()),
+        _ => "starting".to_owned(),
+    }
+}
