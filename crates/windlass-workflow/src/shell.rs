@@ -150,6 +150,12 @@ pub enum ShellContext {
     /// The delimiter of a here-document.
     #[error("in the delimiter of a here-document")]
     Delimiter,
+    /// In or after a here-document that some shells end elsewhere than others.
+    #[error("in or after a here-document whose end differs between shells")]
+    HereDocumentEnd,
+    /// After `((…))` that some shells read as two subshells.
+    #[error("after `((`, which some shells read as two subshells")]
+    DoubleParentheses,
     /// `$'…'`, or after it: shells differ on where it ends.
     #[error("in or after `$'…'`, which not every shell supports")]
     AnsiQuotes,
@@ -178,6 +184,11 @@ impl ShellContext {
             }
             ShellContext::SplitOperator => "write the operator or the keyword on one line",
             ShellContext::Delimiter => "use a fixed word as the delimiter",
+            ShellContext::HereDocumentEnd => {
+                "use a plain word such as EOF as the delimiter, write it on a line of its own before any \
+                 closing parenthesis, and end the line before it without a backslash"
+            }
+            ShellContext::DoubleParentheses => "write ( ( for subshells, and $(( )) for arithmetic",
             ShellContext::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
             ShellContext::Duplication => "write > {name} 2>&1 in place of >& {name}",
             ShellContext::CaseInSubstitution => {

@@ -14,7 +14,7 @@ use super::{ShellContext, ShellResolver, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
 use cursor::Cursor;
-use here_document::HereDocument;
+use here_document::{HereDocument, HereDocumentBody};
 
 /// Returns the rewritten text, or none if a `{v}` was rejected; `resolver` gets each of these.
 pub(super) fn rewrite(text: &str, resolver: &mut impl ShellResolver) -> Option<ShellText> {
@@ -44,7 +44,11 @@ enum Frame {
         parens: u32,
     },
     Backquotes,
-    HereDocument(HereDocument),
+    /// The body of a here-document, up to the line with its delimiter at `end`.
+    HereDocument {
+        body: HereDocumentBody,
+        end: usize,
+    },
 }
 
 struct Lexer<'t, 'n, N> {
@@ -93,10 +97,7 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
             Frame::Parameter => self.parameter(),
             Frame::Arithmetic { .. } => self.arithmetic(),
             Frame::Backquotes => self.backquotes(),
-            Frame::HereDocument(document) => {
-                let body = document.body;
-                self.here_document(body);
-            }
+            Frame::HereDocument { body, .. } => self.here_document(*body),
         }
     }
 
@@ -175,11 +176,14 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
         self.word = self.cursor.at;
     }
 
-    /// Copies `>&` and the blanks after it.
+    /// Copies `>&`, and the blanks and line continuations after it.
     fn duplication(&mut self) {
         self.copy(2);
-        let rest = self.rest();
-        self.separator(rest.len() - rest.trim_start_matches([' ', '\t']).len());
+        let mut rest = self.rest();
+        while let Some(after) = rest.strip_prefix([' ', '\t']).or_else(|| continued(rest)) {
+            rest = after;
+        }
+        self.separator(self.rest().len() - rest.len());
         self.duplicated = Some(self.cursor.at);
     }
 
@@ -216,17 +220,17 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
         } else if *parens > 0 {
             *parens -= 1;
         } else if *substitution {
-            return self.pop();
+            self.pop();
+            return self.check_pending();
         }
         self.separator(1);
     }
 
     fn newline(&mut self) {
         self.separator(1);
-        if let Some(document) = self.pending.pop_front() {
-            self.frames.push(Frame::HereDocument(document));
-            self.end_here_documents();
-        }
+        self.check_pending();
+        self.begin_here_document();
+        self.end_here_documents();
     }
 
     /// Copies single quotes, in which only a placeholder is special.

@@ -178,12 +178,45 @@ fn where_no_quoting_is_safe_a_value_is_rejected() {
     rejected("x=$(ca\\\nse a in a) :;; esac) {v}", ShellContext::SplitOperator);
     rejected("make >&{v}", ShellContext::Duplication);
     rejected("make 1>& x\"{v}\"", ShellContext::Duplication);
+    rejected("make >&\\\n \\\n{v}", ShellContext::Duplication);
     rejected("cat <<'E'\n{v}\nE", ShellContext::QuotedHereDocument);
     rejected("cat <<{v}", ShellContext::Delimiter);
     rejected("echo $'{v}'", ShellContext::AnsiQuotes);
     rejected("echo $'\\'' {v}", ShellContext::AnsiQuotes);
     rejected("x=$(case a in a) echo;; esac) {v}", ShellContext::CaseInSubstitution);
     rejected("x=\"$( (case a in a) :;; esac); echo {v})\"", ShellContext::CaseInSubstitution);
+}
+
+#[test]
+fn where_shells_end_a_here_document_differently_a_value_is_rejected() {
+    for text in [
+        "cat <<EOF\n\\\nEOF\n{v}\nEOF",
+        "cat <<EOF\nEO\\\nF\n{v}\nEOF",
+        "cat <<EOF\na\\\nEOF\n{v}",
+        "cat <<-EOF\n\t\\\n\tEOF\n{v}\nEOF",
+        "cat <<\\\nEOF\n{v}\nEOF",
+        "cat <<EOF\"$(echo \"x\")\"\n{v}",
+        "cat <<E\"O\"F\nEOF\n{v}",
+        "echo $(cat <<EOF)\n{v}\nEOF",
+        "cat <<EOF $(echo\n{v}\nEOF\n)",
+        "echo $(cat <<EOF) $(echo\n{v}\nEOF\n)",
+        "x=$(cat <<EOF\nx\nEOF)\n{v}\nEOF\n)",
+        "cat <<EOF\n$(echo \"\nEOF\n{v}\n\")",
+        "cat <<A\n$(cat <<B\nA\n{v}\nB\n)\nA",
+    ] {
+        rejected(text, ShellContext::HereDocumentEnd);
+    }
+    check("cat <<E\na \\\n {v}\nE\n{v}", "cat <<E\na \\\n ${V}\nE\n\"${V}\"");
+    check("cat <<E\n\\\\\nE\n{v}", "cat <<E\n\\\\\nE\n\"${V}\"");
+    check("cat <<\\E | f {v}\n\\\nE\n{v}", "cat <<\\E | f \"${V}\"\n\\\nE\n\"${V}\"");
+    check("x=$(cat <<E\n{v}\nE\n) {v}", "x=$(cat <<E\n${V}\nE\n) \"${V}\"");
+}
+
+#[test]
+fn after_parentheses_that_may_be_subshells_a_value_is_rejected() {
+    rejected("((cat <<E))\n\"\nE\n{v}\"", ShellContext::DoubleParentheses);
+    rejected("echo $((cat <<E); echo)\n\"\nE\n{v}\"", ShellContext::DoubleParentheses);
+    check("((i += 1)) || echo {v}", "((i += 1)) || echo \"${V}\"");
 }
 
 #[test]

@@ -227,6 +227,37 @@ const CONSTRUCTS: &[&str] = &[
     "echo $(ca\\\nse a in a) :;; esac; echo $((@)))",
     "echo >\\\nout @",
     "echo a# @ #b @",
+    "echo >&\\\n@",
+    "echo >& \\\n \\\n@",
+    "echo <&\\\n@",
+    "echo &\\\n> @",
+    "echo &>\\\n@",
+    "echo >\\\n| @",
+    "cat <\\\n<< @",
+    "cat <<\\\n< @",
+    "echo $\\\n{x:-@}",
+    "cat <<EOF\n\\\nEOF\n@\nEOF",
+    "cat <<EOF\nEO\\\nF\n@\nEOF",
+    "cat <<EOF\nEOF\\\n\n@\nEOF",
+    "cat <<-EOF\n\t\\\n\tEOF\n@\nEOF",
+    "cat <<\\\nEOF\n@\nEOF",
+    "cat <<EO\\\nF\n@\nEOF",
+    "cat <<EOF\n$(echo \"\nEOF\n@\n\"\nEOF\n)\nEOF",
+    "cat <<A\n$(cat <<B\nA\n@\nB\n)\nA",
+    "echo $(cat <<EOF)\n@\nEOF",
+    "echo `cat <<EOF`\n@\nEOF",
+    "echo `cat <<EOF`\n\"\nEOF\n@\n\"",
+    "echo $(cat <<EOF) $(echo\n@\nEOF\n)",
+    "cat <<EOF $(echo\n@\nEOF\n)",
+    "cat <<EOF $(echo\n\"\nEOF\n@\n\")",
+    "x=$(cat <<EOF\nx\nEOF)\n@\nEOF\n)",
+    "<<EOF\"$(echo \"@\")\"]] @# {",
+    "cat <<E\"O\"F\n@\nEOF\n@",
+    "cat <<$(x)\n@\n$(x)\n@",
+    "((cat <<E))\n\"\nE\n@\n\"",
+    "((cat <<E); echo)\n\"\nE\n@\n\"",
+    "echo $((cat <<E); echo)\n\"\nE\n@\n\"",
+    "((echo #\"\n))\n@\n#\"",
 ];
 
 #[test]
@@ -238,6 +269,7 @@ fn in_every_construct_a_value_is_rejected_or_stays_a_value() {
         "';touch canary;'",
         "a[$(touch canary)]",
         "$x(touch canary)",
+        "touch canary",
     ];
     let mut taken = 0;
     for construct in CONSTRUCTS {
@@ -288,6 +320,9 @@ fn pieces() -> impl Strategy<Value = String> {
         "<<-E\n",
         "<<'E'\n",
         "<<\\E\n",
+        "<<E",
+        "<<E)",
+        "E",
         "\nE\n",
         "<<<",
         "[",
@@ -331,7 +366,7 @@ proptest! {
         let dir = tempfile::tempdir().expect("a directory");
         let name = Variable::Param("v".to_owned()).environment_name();
         for shell in shells() {
-            for value in ["$(touch canary)", "`touch canary`", "(touch canary)", "');touch canary;('", "a[$(touch canary)]"] {
+            for value in ["$(touch canary)", "`touch canary`", "(touch canary)", "');touch canary;('", "a[$(touch canary)]", "touch canary"] {
                 let mut command = Command::new(shell);
                 command.args(["-c", script.text()]).current_dir(dir.path()).env(&name, value);
                 command.stdin(Stdio::null()).env("v", OWN).env("x", "").output().expect("it runs");

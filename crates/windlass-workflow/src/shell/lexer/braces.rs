@@ -67,7 +67,11 @@ impl<N: ShellResolver> Lexer<'_, '_, N> {
             Frame::Parameter => Some(ShellContext::Parameter),
             Frame::Arithmetic { .. } => Some(ShellContext::Arithmetic),
             Frame::Backquotes => Some(ShellContext::Backquotes),
-            Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
+            // Bash ends the here-document at this line also inside an expansion, other shells do not.
+            Frame::HereDocument { end, .. } if *end <= self.cursor.at => {
+                Some(ShellContext::HereDocumentEnd)
+            }
+            Frame::Command { .. } | Frame::Double | Frame::HereDocument { .. } => None,
         });
         let outer = self.outer.iter().find_map(|(_, context)| *context);
         frames.or(self.doubt).or(outer).or_else(|| self.unsafe_word())

@@ -66,7 +66,7 @@ impl<N: ShellResolver> Lexer<'_, '_, N> {
     /// Returns whether the innermost `${ }` is in double quotes, where a single quote is literal.
     fn is_within_double(&self) -> bool {
         let outer = self.frames.iter().rev().find(|frame| **frame != Frame::Parameter);
-        matches!(outer, Some(Frame::Double | Frame::HereDocument(_)))
+        matches!(outer, Some(Frame::Double | Frame::HereDocument { .. }))
     }
 
     pub(super) fn arithmetic(&mut self) {
@@ -86,7 +86,21 @@ impl<N: ShellResolver> Lexer<'_, '_, N> {
     fn count_parens(&mut self, change: i32) {
         let Some(Frame::Arithmetic { parens }) = self.frames.last_mut() else { return };
         *parens = parens.saturating_add_signed(change);
-        if *parens == 0 { self.pop() } else { self.copy_char() }
+        if *parens > 0 {
+            return self.copy_char();
+        }
+        self.check_arithmetic();
+        self.pop();
+    }
+
+    /// Doubts the frames after `((a) b)`, and after every `((…))` without a dollar: shells may read these
+    /// as subshells, in which a here-document, a comment or a `case` changes what the rest means.
+    fn check_arithmetic(&mut self) {
+        let (before, inside) = self.cursor.text[..self.cursor.at].split_at(self.word);
+        let is_arithmetic = before.ends_with("$((") && inside.ends_with(')');
+        if !is_arithmetic && ["<<", "#", "case"].iter().any(|text| inside.contains(text)) {
+            self.doubt = self.doubt.or(Some(ShellContext::DoubleParentheses));
+        }
     }
 
     pub(super) fn backquotes(&mut self) {
