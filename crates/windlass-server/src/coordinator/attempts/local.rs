@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use windlass_core::Timestamp;
+use windlass_workflow::format_duration;
 
 use super::checks::{Check, Checks};
 use super::room::RoomQueue;
@@ -200,7 +201,7 @@ impl LocalAttempts {
 
     fn ended(&mut self, job: Job, mut ended: Ended) -> Option<Report> {
         if let Some(time) = self.timers.timed_out(job) {
-            ended.flaw = Some(format!("timed out after {time:?}"));
+            ended.flaw = Some(format!("timed out after {}", format_duration(time)));
         }
         self.timers.remove(job);
         let id = self.running.remove(&job)?;

@@ -2,7 +2,7 @@
 
 use windlass_core::{Grant, Phase, StopReason, Timestamp, Transition, WorkId, WorkState};
 use windlass_store::{AttemptEnd, RunOutcome};
-use windlass_workflow::OnFailure;
+use windlass_workflow::{OnFailure, format_duration};
 
 use super::super::End;
 use super::super::attempts::{Order, OrderId, StopMode};
@@ -77,7 +77,9 @@ impl RunContext {
             return None;
         };
         Some(match (why, self.schedule.step(work).timeout) {
-            (StopReason::Timeout, Some(timeout)) => format!("timed out after {timeout:?}"),
+            (StopReason::Timeout, Some(timeout)) => {
+                format!("timed out after {}", format_duration(timeout))
+            }
             (StopReason::Deadline, _) => TOO_LATE.to_owned(),
             _ => match self.schedule.why_stopped().filter(|_| !self.cancelled) {
                 Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => {
