@@ -86,10 +86,10 @@ pub use hold::{Hold, HoldError, hold};
 pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};
 pub use look::{
-    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
-    Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    Skipped, StepExplanation, StepState, StepView, WaitReason, command_line, find_run, history,
-    open_runs, prune, run_names, step_argument,
+    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderLabel,
+    HolderNames, HolderView, Listed, LookError, Orphan, PruneError, Pruned, PrunedRun, Pruning,
+    RunState, RunView, Skipped, StepExplanation, StepState, StepView, WaitReason, command_line,
+    find_run, history, open_runs, prune, run_names, step_argument,
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};

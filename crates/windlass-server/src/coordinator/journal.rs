@@ -18,6 +18,7 @@ use crate::schedule::Schedule;
 mod admission;
 mod leader;
 mod reachability;
+mod refusals;
 mod stored;
 mod wakeups;
 mod write_ahead;

@@ -9,13 +9,13 @@ use windlass_store::{NameView, StoreError, StoredLease, StoredWaiter, Transactio
 use windlass_workflow::EdgeCondition;
 
 use super::holder::{Attempt, command_line};
-use super::{HolderView, People, RunState, RunView, StepState, WaitReason};
+use super::{HolderNames, HolderView, RunState, RunView, StepState, WaitReason};
 use crate::clock::millis;
 
 /// The names of the machine, and who is behind them.
 pub(super) struct Names {
     names: Vec<NameView>,
-    people: People,
+    holder_names: HolderNames,
 }
 
 /// Returns the reasons why each of the steps at `places` waits.
@@ -78,8 +78,8 @@ impl Names {
         let tickets = names.iter().flat_map(|name| &name.waiters);
         let wanted = tickets.map(|stored| &stored.waiter.holder);
         let holders: Vec<_> = held.chain(wanted).map(HolderId::as_str).collect();
-        let people = People::read(transaction, &holders)?;
-        Ok(Self { names, people })
+        let holder_names = HolderNames::read(transaction, &holders)?;
+        Ok(Self { names, holder_names })
     }
 
     /// The places of a run's steps in the queues of names.
@@ -116,7 +116,7 @@ impl Names {
     fn holder(&self, stored: &StoredLease) -> HolderView {
         let process = stored.owner.process.as_ref();
         HolderView {
-            name: self.people.name(&stored.lease.holder),
+            name: self.holder_names.name(&stored.lease.holder),
             since_ms: stored.owner.since_ms,
             pid: process.map(|process| process.pid),
             command: process.and_then(command_line),
@@ -130,7 +130,7 @@ impl Names {
         let process = stored.process.as_ref();
         let need = stored.waiter.needs.iter().find(|need| need.name == *name);
         HolderView {
-            name: self.people.name(&stored.waiter.holder),
+            name: self.holder_names.name(&stored.waiter.holder),
             since_ms: stored.since_ms,
             pid: process.map(|process| process.pid),
             command: process.and_then(command_line),
