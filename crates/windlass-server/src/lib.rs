@@ -42,7 +42,6 @@ mod clock;
 mod command;
 mod coordinator;
 mod ended;
-mod ender;
 mod events;
 #[cfg(windlass_faults)]
 pub mod fault;
@@ -66,6 +65,7 @@ mod poll;
 mod presence;
 mod primitive;
 mod processes;
+mod reaper;
 mod schedule;
 mod signals;
 mod size;

@@ -26,7 +26,6 @@ use windlass_store::ProcessTree;
 use crate::attempt::{Ready, pid};
 use crate::command::CommandSpec;
 use crate::ended::{Ended, Exit};
-use crate::ender::{Condemned, Ender, Gone, KillPlan};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::files;
@@ -39,6 +38,7 @@ use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
+use crate::reaper::{Gone, KillPlan, KillRequest, Reaper};
 use crate::size;
 use crate::spawn::reap;
 use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
@@ -76,7 +76,7 @@ pub(crate) struct Processes {
     pipes: LogPipes,
     /// When orphans were looked for last.
     looked: Instant,
-    ender: Option<Ender>,
+    reaper: Option<Reaper>,
     /// The word that marks all of them.
     mark: String,
     /// What our own threads have to say.
@@ -234,7 +234,7 @@ impl Processes {
             launcher: Launcher::new()?,
             pipes: LogPipes::new(),
             looked: Instant::now(),
-            ender: None,
+            reaper: None,
             mark: mark.to_owned(),
             words,
             tell,
@@ -290,7 +290,7 @@ impl Processes {
 
     /// Asks everything that belongs to an attempt to end, and kills what has not within its grace.
     pub(crate) fn ask_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
-        self.condemn(job, KillPlan::ask(grace), Vec::new())
+        self.request_kill(job, KillPlan::ask(grace), Vec::new())
     }
 
     /// Asks what an attempt has left running to end; does nothing while its own process runs.
@@ -300,7 +300,7 @@ impl Processes {
 
     /// Kills everything that belongs to a process.
     pub(crate) fn kill(&mut self, job: Job) -> io::Result<()> {
-        self.condemn(job, KillPlan::kill(), Vec::new())
+        self.request_kill(job, KillPlan::kill(), Vec::new())
     }
 
     /// Kills everything that runs.
@@ -473,29 +473,34 @@ impl Processes {
     fn wait_for(&mut self, job: Job, left: Vec<Process>) -> io::Result<()> {
         let Leave { linger, grace } = self.running[&job].traces.leave;
         let plan = self.running[&job].plan.unwrap_or_else(|| KillPlan::after(linger, grace));
-        self.condemn(job, plan, left)
+        self.request_kill(job, plan, left)
     }
 
     /// Has everything that belongs to an attempt ended, no later than `plan` says.
-    fn condemn(&mut self, job: Job, plan: KillPlan, mut roots: Vec<Process>) -> io::Result<()> {
+    fn request_kill(
+        &mut self,
+        job: Job,
+        plan: KillPlan,
+        mut roots: Vec<Process>,
+    ) -> io::Result<()> {
         let Some(running) = self.running.get_mut(&job) else { return Ok(()) };
         let plan = running.plan.map_or(plan, |before| before.or_earlier(plan));
         running.plan = Some(plan);
-        match (&running.tree, &self.ender) {
+        match (&running.tree, &self.reaper) {
             (TreeState::Free, _) => {}
-            (TreeState::Ending(_), Some(ender)) => {
-                ender.hasten(job, plan);
+            (TreeState::Ending(_), Some(reaper)) => {
+                reaper.hasten(job, plan);
                 return Ok(());
             }
             _ => return Ok(()),
         }
-        let ender = match &self.ender {
-            Some(ender) => ender,
+        let reaper = match &self.reaper {
+            Some(reaper) => reaper,
             None => {
                 let tell = self.tell.clone();
                 // Nobody listens any more once the run has ended.
-                let ender = Ender::start(move |gone| drop(tell.send(Word::Gone(gone))))?;
-                self.ender.insert(ender)
+                let reaper = Reaper::start(move |gone| drop(tell.send(Word::Gone(gone))))?;
+                self.reaper.insert(reaper)
             }
         };
         let main = tree::stat(running.process.id())?.map(|(process, _)| process);
@@ -504,7 +509,7 @@ impl Processes {
         roots.extend(main);
         let group = main.and_then(Process::leads);
         let tree = ProcessTree { mark: tree::mark(&running.traces.mark), group };
-        ender.end(Condemned { job, tree, roots, plan });
+        reaper.end(KillRequest { job, tree, roots, plan });
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use crate::processes::Job;
 use crate::tree::{self, PATIENCE, Process, Reach, Wanted};
 
 /// A tree that has to end.
-pub(crate) struct Condemned {
+pub(crate) struct KillRequest {
     /// Whose it is.
     pub(crate) job: Job,
     pub(crate) tree: ProcessTree,
@@ -77,19 +77,19 @@ pub(crate) struct Gone {
 }
 
 /// Ends trees until it is dropped.
-pub(crate) struct Ender {
+pub(crate) struct Reaper {
     orders: Sender<Order>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 enum Order {
-    End(Condemned),
+    End(KillRequest),
     /// No later than this plan says.
     Hasten(Job, KillPlan),
     Stop,
 }
 
-impl Ender {
+impl Reaper {
     /// `tell` hears of every tree once.
     pub(crate) fn start(tell: impl Fn(Gone) + Send + 'static) -> io::Result<Self> {
         let (orders, taken) = mailbox()?;
@@ -98,8 +98,8 @@ impl Ender {
         Ok(Self { orders, thread: Some(thread) })
     }
 
-    pub(crate) fn end(&self, condemned: Condemned) {
-        self.order(Order::End(condemned));
+    pub(crate) fn end(&self, request: KillRequest) {
+        self.order(Order::End(request));
     }
 
     /// Ends a tree no later than `plan` says, unless it has ended.
@@ -113,7 +113,7 @@ impl Ender {
     }
 }
 
-impl Drop for Ender {
+impl Drop for Reaper {
     fn drop(&mut self) {
         self.order(Order::Stop);
         if let Some(thread) = self.thread.take() {
@@ -130,7 +130,7 @@ struct Ending<T> {
 }
 
 struct Dying {
-    condemned: Condemned,
+    request: KillRequest,
     /// The processes that have got SIGTERM, or SIGKILL before they could; none gets it twice.
     asked: BTreeSet<(u32, u64)>,
     /// The same processes, for people to read.
@@ -144,12 +144,12 @@ impl<T: Fn(Gone)> Ending<T> {
         loop {
             for order in orders.take() {
                 match order {
-                    Order::End(condemned) => {
-                        self.trees.insert(condemned.job, Dying::new(condemned));
+                    Order::End(request) => {
+                        self.trees.insert(request.job, Dying::new(request));
                     }
                     Order::Hasten(job, plan) => {
-                        if let Some(Dying { condemned, .. }) = self.trees.get_mut(&job) {
-                            condemned.plan = condemned.plan.or_earlier(plan);
+                        if let Some(Dying { request, .. }) = self.trees.get_mut(&job) {
+                            request.plan = request.plan.or_earlier(plan);
                         }
                     }
                     Order::Stop => return,
@@ -165,7 +165,7 @@ impl<T: Fn(Gone)> Ending<T> {
         if self.trees.is_empty() {
             return;
         }
-        let wanted: Vec<_> = self.trees.values().map(|dying| dying.condemned.wanted()).collect();
+        let wanted: Vec<_> = self.trees.values().map(|dying| dying.request.wanted()).collect();
         let found = tree::members(&wanted);
         let jobs: Vec<_> = self.trees.keys().copied().collect();
         for (place, job) in jobs.into_iter().enumerate() {
@@ -207,21 +207,21 @@ impl<T: Fn(Gone)> Ending<T> {
     }
 }
 
-impl Condemned {
+impl KillRequest {
     fn wanted(&self) -> Wanted<'_> {
         Wanted { tree: &self.tree, roots: &self.roots }
     }
 }
 
 impl Dying {
-    fn new(condemned: Condemned) -> Self {
+    fn new(request: KillRequest) -> Self {
         let (asked, signalled, watched) = (BTreeSet::new(), Vec::new(), Vec::new());
-        Self { condemned, asked, signalled, watched }
+        Self { request, asked, signalled, watched }
     }
 
     /// When there is something to do next, whatever happens.
     fn next(&self, now: Instant) -> Instant {
-        let KillPlan { ask_at, kill_at } = self.condemned.plan;
+        let KillPlan { ask_at, kill_at } = self.request.plan;
         let next = [ask_at, kill_at].into_iter().find(|at| now < *at);
         next.unwrap_or(kill_at + PATIENCE)
     }
@@ -230,7 +230,7 @@ impl Dying {
     /// nothing more can be done.
     fn press(&mut self, members: &[Process]) -> Option<Vec<u32>> {
         let now = Instant::now();
-        let KillPlan { ask_at, kill_at } = self.condemned.plan;
+        let KillPlan { ask_at, kill_at } = self.request.plan;
         let (asking, killing) = (now >= ask_at, now >= kill_at);
         let signals: &[Signal] = match (asking, killing) {
             (_, true) => &[Signal::KILL],
@@ -269,11 +269,11 @@ impl Dying {
     /// be left.
     fn press_unseen(&mut self) -> Option<Vec<u32>> {
         self.watched.clear();
-        let (now, KillPlan { kill_at, .. }) = (Instant::now(), self.condemned.plan);
+        let (now, KillPlan { kill_at, .. }) = (Instant::now(), self.request.plan);
         if now >= kill_at {
             self.signal_group(&[Signal::KILL]);
         }
-        let known = self.condemned.roots.iter().map(|process| process.pid);
+        let known = self.request.roots.iter().map(|process| process.pid);
         (now > kill_at + PATIENCE).then(|| known.collect())
     }
 
@@ -285,7 +285,7 @@ impl Dying {
 
     /// The whole group at once, so that none of it acts on the end of another.
     fn signal_group(&self, signals: &[Signal]) {
-        let leader = self.condemned.tree.group.and_then(|group| pid(group.leader));
+        let leader = self.request.tree.group.and_then(|group| pid(group.leader));
         for signal in signals {
             // Its last process may have ended a moment ago.
             let _ = leader.map(|leader| kill_process_group(leader, *signal));
@@ -294,7 +294,7 @@ impl Dying {
 
     /// Whether it is in the group now, so that a signal to the group a moment ago has reached it.
     fn is_in_group(&self, process: u32) -> bool {
-        let group = self.condemned.tree.group.map(|group| group.leader);
+        let group = self.request.tree.group.map(|group| group.leader);
         group.is_some() && tree::look(process).map(|now| now.group) == group
     }
 }
