@@ -18,10 +18,10 @@ use thiserror::Error;
 use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{Answer, Process, ProcessTree, Refused, Store, StoreError};
 
-use crate::asking::Asking;
 use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
 use crate::ended::Exit;
 use crate::heartbeat::{Heartbeat, HeldNames, Lost};
+use crate::lock_client::LockClient;
 use crate::poll::poll;
 use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
@@ -112,7 +112,7 @@ pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Resul
     let holder = holder_of(&process);
     let word = holder.as_str().replace(char::is_whitespace, "_");
     let tree = ProcessTree { mark: tree::mark(&word), group: None };
-    let asking = Asking {
+    let client = LockClient {
         holder: &holder,
         needs: &order.needs,
         terms: order.terms,
@@ -123,7 +123,7 @@ pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Resul
         wait: order.wait,
         signals: Some(&signals),
     };
-    let (holds, since) = asking.acquire(&mut store, told)?;
+    let (holds, since) = client.acquire(&mut store, told)?;
     let held = Held { holder, holds, since, tree, word };
     let ended = held.run(&store, order, &signals);
     if matches!(ended, Err(HoldError::Io { .. })) {

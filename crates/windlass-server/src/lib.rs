@@ -36,7 +36,6 @@
 //! The command `windlass` is this crate with arguments and a display; most programs want that, or the
 //! library `windlass`, and not this one. It needs Linux: processes are found in `/proc`.
 
-mod asking;
 mod attempt;
 mod clock;
 mod command;
@@ -50,7 +49,9 @@ mod guard;
 mod heartbeat;
 mod hold;
 mod launch;
+mod leader_file;
 mod limit_tag;
+mod lock_client;
 mod log_file;
 mod log_pipe;
 mod log_pipes;
@@ -62,7 +63,6 @@ mod orphans;
 mod outputs;
 mod own_logs;
 mod poll;
-mod presence;
 mod primitive;
 mod processes;
 mod reaper;
@@ -73,7 +73,6 @@ mod spawn;
 mod tree;
 mod users;
 
-pub use asking::{other_users_leftover, waits_for_its_own};
 pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Update, ask};
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
@@ -83,6 +82,7 @@ pub use guard::{
 };
 pub use heartbeat::Lost;
 pub use hold::{Hold, HoldError, hold};
+pub use lock_client::{other_users_leftover, waits_for_its_own};
 pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};
 pub use look::{

@@ -6,8 +6,8 @@ use std::time::Duration;
 use windlass_core::{Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{Process, Refused, Store, StoreError};
 
-use crate::asking::Asking;
 use crate::hold::HoldError;
+use crate::lock_client::LockClient;
 use crate::signals::SignalPipe;
 
 /// A request for one name, by a holder that the caller has named.
@@ -37,7 +37,7 @@ pub fn acquire(
     let signals = SignalPipe::open().map_err(failed("signals cannot be watched"))?;
     let process = order.pid.map(named).transpose()?;
     let waiter = Process::current().map_err(failed("this process cannot be identified"))?;
-    let asking = Asking {
+    let client = LockClient {
         holder: &order.holder,
         needs: std::slice::from_ref(&order.need),
         terms: order.terms,
@@ -48,7 +48,7 @@ pub fn acquire(
         wait: order.wait,
         signals: Some(&signals),
     };
-    let (mut holds, _) = asking.acquire(store, told)?;
+    let (mut holds, _) = client.acquire(store, told)?;
     Ok(holds.pop().expect("one name was asked for"))
 }
 

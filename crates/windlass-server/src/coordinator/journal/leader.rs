@@ -10,7 +10,7 @@ use windlass_workflow::Plan;
 
 use super::super::RunError;
 use super::super::identity::{RunIdentity, run_tag};
-use crate::presence::Presence;
+use crate::leader_file::LeaderFile;
 
 /// This process as the leader of a run.
 pub(in crate::coordinator) struct Leader {
@@ -19,7 +19,7 @@ pub(in crate::coordinator) struct Leader {
     process: Process,
     epoch: Token,
     /// Shows that the leader lives, also to processes that cannot see its children.
-    presence: Option<Presence>,
+    leader_file: Option<LeaderFile>,
 }
 
 /// Whether a run that is taken over must have ended.
@@ -43,7 +43,7 @@ impl Leader {
         match transaction.leases().claim(&claim)? {
             Claimed::Held(holds) => {
                 let epoch = holds[0].token;
-                Ok(Ok(Self { run, holder, process, epoch, presence: None }))
+                Ok(Ok(Self { run, holder, process, epoch, leader_file: None }))
             }
             Claimed::Refused(refused) => {
                 transaction.leases().leave_queue(&holder)?;
@@ -90,8 +90,8 @@ impl Leader {
     /// Locks the run's leader file, once no process of an earlier leader is left that holds it.
     pub(in crate::coordinator) fn attend(&mut self, state: &Path) -> Result<(), RunError> {
         let what = "the processes of an earlier leader cannot be waited for";
-        let presence = Presence::take(state, &self.run.id, &self.process);
-        self.presence = Some(presence.map_err(|source| RunError::Io { what, source })?);
+        let leader_file = LeaderFile::take(state, &self.run.id, &self.process);
+        self.leader_file = Some(leader_file.map_err(|source| RunError::Io { what, source })?);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use windlass_core::{HolderId, Name};
 use windlass_store::{Leftover, Refused, StoreError, Transaction};
 
 use super::super::identity::RunIdentity;
-use crate::asking::other_users_leftover;
+use crate::lock_client::other_users_leftover;
 use crate::look::HolderLabel;
 use crate::look::holder::{Attempt, HolderNames, command_line};
 use crate::users::user_name;

@@ -22,7 +22,7 @@ use super::{Admission, Committed, Due, Journal, Record, Request, Start, SyncScop
 use crate::events::EventReader;
 #[cfg(windlass_faults)]
 use crate::fault::{self, Point};
-use crate::presence;
+use crate::leader_file;
 use crate::schedule::Schedule;
 
 /// The durable state of a run that this process leads.
@@ -214,7 +214,7 @@ impl StoreJournal {
                 continue;
             }
             let what = "what a dead holder has left running cannot be ended";
-            let free = presence::end_leftover(self.store.dir(), &leftover);
+            let free = leader_file::end_leftover(self.store.dir(), &leftover);
             if !free.map_err(|source| RunError::Io { what, source })? {
                 continue;
             }

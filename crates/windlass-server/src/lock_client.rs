@@ -1,4 +1,4 @@
-//! Asking for names until they are had: in line, woken by a bell, without using the processor.
+//! LockClient for names until they are had: in line, woken by a bell, without using the processor.
 //!
 //! One who waits is woken when its turn has come, and, if it is the next, when a process that holds
 //! what it waits for ends. Besides that it looks again every few seconds, in case a bell was lost
@@ -17,8 +17,8 @@ use windlass_store::{
 
 use crate::attempt::pid;
 use crate::hold::HoldError;
+use crate::leader_file;
 use crate::poll::poll;
-use crate::presence;
 use crate::signals::SignalPipe;
 use crate::tree;
 
@@ -30,7 +30,7 @@ const WIDEST_NET: Duration = Duration::from_secs(60);
 const WATCHED: usize = 64;
 
 /// Who asks for what.
-pub(crate) struct Asking<'a> {
+pub(crate) struct LockClient<'a> {
     pub(crate) holder: &'a HolderId,
     pub(crate) needs: &'a [Need],
     pub(crate) terms: LeaseTerms,
@@ -47,7 +47,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) signals: Option<&'a SignalPipe>,
 }
 
-impl Asking<'_> {
+impl LockClient<'_> {
     /// Takes the names together, as soon as they can be had. `told` hears of the first refusal. With
     /// them comes a moment before the claim was sent that succeeded: time counts from there.
     pub(crate) fn acquire(
@@ -98,10 +98,10 @@ impl Asking<'_> {
         store: &mut Store,
         began: Instant,
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
-        let bell = store.register(&Topic::Turn)?;
+        let wakeup = store.register(&Topic::Turn)?;
         loop {
-            bell.drain();
-            let refused = match self.claim(store, OnRefusal::Wait, Some(&bell))? {
+            wakeup.drain();
+            let refused = match self.claim(store, OnRefusal::Wait, Some(&wakeup))? {
                 (Claimed::Held(holds), sent) => return Ok((holds, sent)),
                 (Claimed::Refused(refused), _) => refused,
             };
@@ -109,7 +109,7 @@ impl Asking<'_> {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(not_had(&refused));
             }
-            self.rest(&bell, &refused, left)?;
+            self.rest(&wakeup, &refused, left)?;
         }
     }
 
@@ -123,7 +123,7 @@ impl Asking<'_> {
         &self,
         store: &mut Store,
         patience: OnRefusal,
-        bell: Option<&Wakeup>,
+        wakeup: Option<&Wakeup>,
     ) -> Result<(Claimed, Instant), HoldError> {
         let mut ended: Vec<(Name, Token)> = Vec::new();
         loop {
@@ -134,7 +134,7 @@ impl Asking<'_> {
                 waiter: Some(self.waiter),
                 tree: self.tree,
                 on_refusal: patience,
-                wakeup: bell.map(Wakeup::name),
+                wakeup: wakeup.map(Wakeup::name),
                 ended: &ended,
                 ..Claim::new(self.holder, self.needs)
             };
@@ -150,7 +150,7 @@ impl Asking<'_> {
             let before = ended.len();
             for leftover in &refused.leftovers {
                 let what = "what a dead holder has left running cannot be ended";
-                let free = presence::end_leftover(store.dir(), leftover);
+                let free = leader_file::end_leftover(store.dir(), leftover);
                 let free = free.map_err(|source| HoldError::Io { what, source })?;
                 let seen = (leftover.name.clone(), leftover.token);
                 if free && !ended.contains(&seen) {
@@ -166,21 +166,21 @@ impl Asking<'_> {
     /// Waits until something may have changed, or `left` is over.
     fn rest(
         &self,
-        bell: &Wakeup,
+        wakeup: &Wakeup,
         refused: &Refused,
         left: Option<Duration>,
     ) -> Result<(), HoldError> {
         let next = refused.ahead == 0;
         let watched: Vec<_> = refused.blockers.iter().filter(|_| next).take(WATCHED).collect();
         let handles: Vec<_> = watched.iter().filter_map(|process| watch(process)).collect();
-        let mut sources: Vec<&dyn AsFd> = vec![bell];
+        let mut sources: Vec<&dyn AsFd> = vec![wakeup];
         sources.extend(handles.iter().map(|handle| handle as &dyn AsFd));
         sources.extend(self.signals.map(|signals| signals as &dyn AsFd));
         let net = net(refused.ahead);
         let ready = poll(&sources, Some(left.map_or(net, |left| left.min(net))));
         let what = "waiting is not possible";
         let ready = ready.map_err(|source| HoldError::Io { what, source })?;
-        match self.signals.filter(|_| *ready.last().expect("there is a bell")) {
+        match self.signals.filter(|_| *ready.last().expect("there is a wakeup")) {
             Some(signals) => Err(HoldError::interrupted(signals)),
             None => Ok(()),
         }
@@ -211,7 +211,7 @@ pub fn waits_for_its_own(
 /// it, so the name is free when the lease is over.
 #[must_use]
 pub fn other_users_leftover(refused: &Refused) -> Option<&Leftover> {
-    refused.leftovers.iter().find(|leftover| presence::is_out_of_reach(leftover))
+    refused.leftovers.iter().find(|leftover| leader_file::is_out_of_reach(leftover))
 }
 
 /// A lease of whoever has started this process, if there is one and `wanted` is not had without it.

@@ -32,12 +32,12 @@ const NAME: &str = "leader";
 const LINE_BYTES: usize = 128;
 
 /// The lock of a leader, while it lasts.
-pub(crate) struct Presence {
+pub(crate) struct LeaderFile {
     #[cfg_attr(not(test), expect(dead_code, reason = "what counts is that it is open"))]
     locked: File,
 }
 
-impl Presence {
+impl LeaderFile {
     /// Waits until no earlier leader of the run has children without a mark, and keeps the lock.
     pub(crate) fn take(state: &Path, run: &str, process: &Process) -> io::Result<Self> {
         let path = path(state, run);
@@ -145,7 +145,8 @@ mod tests {
     /// A child that has the files of a leader open, as all have before they execute their program;
     /// the leader itself is gone.
     fn orphan(state: &Path, leader: &Process) -> Child {
-        let Presence { locked } = Presence::take(state, "r", leader).expect("nobody else leads");
+        let LeaderFile { locked } =
+            LeaderFile::take(state, "r", leader).expect("nobody else leads");
         Command::new("sleep").arg("600").stdin(locked).spawn().expect("sleep runs")
     }
 
@@ -177,7 +178,7 @@ mod tests {
         let (state, process) = (dir.path().to_owned(), dead());
         let orphan = orphan(&state, &process);
         check_waits(dir.path(), orphan, move || {
-            Presence::take(&state, "r", &process).expect("the lock is had");
+            LeaderFile::take(&state, "r", &process).expect("the lock is had");
         });
     }
 
@@ -199,7 +200,7 @@ mod tests {
     fn a_later_leader_holds_up_nobody() {
         let dir = tempfile::tempdir().expect("a directory");
         let process = Process::current().expect("this is Linux");
-        let _presence = Presence::take(dir.path(), "r", &process).expect("the lock is had");
+        let _presence = LeaderFile::take(dir.path(), "r", &process).expect("the lock is had");
         end_tree(dir.path(), &tree()).expect("there is nothing to wait for");
         let lock = ProcessTree { mark: tree::mark("lock-7"), group: None };
         end_tree(dir.path(), &lock).expect("no run, no leader");
