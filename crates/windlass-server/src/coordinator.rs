@@ -17,13 +17,14 @@ use std::io;
 use std::path::Path;
 
 use windlass_core::{Fact, Phase, WorkId, WorkState};
-use windlass_store::{Access, ProcessTree, RunEnd, RunRecord, Store};
+use windlass_store::{Access, RunEnd, RunRecord, Store};
 use windlass_workflow::{Plan, Step, Workflow};
 
 #[cfg(windlass_faults)]
 use crate::fault::{self, Point};
 use crate::log_file;
 use crate::nesting;
+use crate::process_tag;
 use crate::schedule::Schedule;
 use crate::tree;
 use crate::users;
@@ -160,8 +161,8 @@ impl Coordinator {
         Point::AfterTakeOver.reached();
         leader.attend(store.dir())?;
         let what = "the processes of the interrupted run cannot be ended";
-        let left = ProcessTree { mark: tree::mark(&leader.tag()), group: None };
-        tree::end(&left).map_err(|source| RunError::Io { what, source })?;
+        let left = process_tag::tree_of(&leader.tag());
+        tree::kill(&left).map_err(|source| RunError::Io { what, source })?;
         #[cfg(windlass_faults)]
         Point::AfterLeftovers.reached();
         let identity = leader.identity(store.dir());

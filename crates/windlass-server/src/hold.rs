@@ -23,9 +23,11 @@ use crate::ended::Exit;
 use crate::heartbeat::{Heartbeat, HeldNames, Lost};
 use crate::lock_client::LockClient;
 use crate::poll::poll;
+use crate::proc_fs;
+use crate::process_tag::{self, TAG_VARIABLE};
 use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
-use crate::tree::{self, MARKS, marks_with};
+use crate::tree;
 
 /// What to hold, for how long to wait, and what to run.
 #[derive(Clone, Debug)]
@@ -110,8 +112,8 @@ pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Resul
     let signals = SignalPipe::open().map_err(io_error("signals cannot be watched"))?;
     let process = Process::current().map_err(io_error("this process cannot be identified"))?;
     let holder = holder_of(&process);
-    let word = holder.as_str().replace(char::is_whitespace, "_");
-    let tree = ProcessTree { mark: tree::mark(&word), group: None };
+    let tag = holder.as_str().replace(char::is_whitespace, "_");
+    let tree = process_tag::tree_of(&tag);
     let client = LockClient {
         holder: &holder,
         needs: &order.needs,
@@ -124,7 +126,7 @@ pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Resul
         signals: Some(&signals),
     };
     let (holds, since) = client.acquire(&mut store, told)?;
-    let held = Held { holder, holds, since, tree, word };
+    let held = Held { holder, holds, since, tree, tag };
     let ended = held.run(&store, order, &signals);
     if matches!(ended, Err(HoldError::Io { .. })) {
         // Something of the command may still run, so the names are kept until somebody has seen it
@@ -155,7 +157,7 @@ struct Held {
     /// Before they were asked for.
     since: Instant,
     tree: ProcessTree,
-    word: String,
+    tag: String,
 }
 
 impl Held {
@@ -188,7 +190,7 @@ impl Held {
             names: self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect(),
             terms: order.terms,
             since: self.since,
-            group: tree::group_of(running.child.id()),
+            group: proc_fs::group_of(running.child.id()),
         }
     }
 
@@ -231,9 +233,11 @@ impl Running {
         let (program, arguments) = order.command.split_first().expect("a command is never empty");
         let mut command = Command::new(program);
         command.args(arguments).env(FENCE_VARIABLE, fence(&held.tokens()));
-        command.env(MARKS, marks_with(&held.word)).env(STATE_VARIABLE, store);
+        command
+            .env(TAG_VARIABLE, process_tag::inherited_with(&held.tag))
+            .env(STATE_VARIABLE, store);
         let start = |source| HoldError::Start { command: program.clone(), source };
-        Ok(Self { child: spawn(&mut command, group, &held.word).map_err(start)?, group })
+        Ok(Self { child: spawn(&mut command, group, &held.tag).map_err(start)?, group })
     }
 
     /// Waits for the command, passing signals on, and ends it if the lease is lost. None if it has
@@ -289,10 +293,10 @@ impl Running {
 
     /// Ends the command and everything it has started.
     fn end(&mut self, held: &Held, why: Lost) -> HoldError {
-        let group = tree::group_of(self.child.id());
+        let group = proc_fs::group_of(self.child.id());
         let tree = ProcessTree { group, ..held.tree.clone() };
         // The command itself is ours to kill, whatever is found of the rest.
-        let killed = self.child.kill().and_then(|()| tree::end(&tree));
+        let killed = self.child.kill().and_then(|()| tree::kill(&tree));
         let reaped = self.reap();
         match killed.map_err(io_error("the command cannot be ended")).and(reaped) {
             Ok(_) => HoldError::Lost { name: held.holds[0].name.clone(), why },

@@ -19,8 +19,8 @@ use rustix::process::geteuid;
 use windlass_store::{Access, Leftover, Process, ProcessTree};
 
 use crate::attempt::run_dir;
-use crate::limit_tag;
-use crate::tree::{self, MARKS};
+use crate::process_tag;
+use crate::tree;
 
 /// How long a process may take from its beginning to its program.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -73,10 +73,10 @@ pub(crate) fn is_out_of_reach(leftover: &Leftover) -> bool {
 
 /// Ends a tree, if need be after the last of it can be recognised.
 fn end_tree(state: &Path, tree: &ProcessTree) -> io::Result<()> {
-    if let Some(run) = run_of(tree) {
+    if let Some(run) = process_tag::run_of_tree(tree) {
         await_marks(&path(state, run))?;
     }
-    tree::end(tree)
+    tree::kill(tree)
 }
 
 /// Waits until no child of a dead leader is without its mark.
@@ -104,11 +104,6 @@ fn leader(file: &File) -> io::Result<Option<Process>> {
         Some(Process { pid, started, boot, namespace })
     })();
     Ok(process)
-}
-
-/// The run whose attempt a tree is.
-fn run_of(tree: &ProcessTree) -> Option<&str> {
-    limit_tag::run_of(tree.mark.strip_prefix(MARKS)?.strip_prefix('=')?)
 }
 
 fn path(state: &Path, run: &str) -> PathBuf {
@@ -183,7 +178,7 @@ mod tests {
     }
 
     fn tree() -> ProcessTree {
-        ProcessTree { mark: tree::mark("run-r-1-2-3"), group: None }
+        process_tag::tree_of("run-r-1-2-3")
     }
 
     #[test]
@@ -202,7 +197,7 @@ mod tests {
         let process = Process::current().expect("this is Linux");
         let _presence = LeaderFile::take(dir.path(), "r", &process).expect("the lock is had");
         end_tree(dir.path(), &tree()).expect("there is nothing to wait for");
-        let lock = ProcessTree { mark: tree::mark("lock-7"), group: None };
+        let lock = process_tag::tree_of("lock-7");
         end_tree(dir.path(), &lock).expect("no run, no leader");
     }
 }

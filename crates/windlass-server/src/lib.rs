@@ -64,6 +64,8 @@ mod outputs;
 mod own_logs;
 mod poll;
 mod primitive;
+mod proc_fs;
+mod process_tag;
 mod processes;
 mod reaper;
 mod schedule;

@@ -18,8 +18,8 @@ use std::sync::LazyLock;
 
 use libc::{RLIMIT_LOCKS, pid_t, prlimit64, rlimit64};
 
-/// How the words of a run begin, before its id.
-const RUN_PREFIX: &str = "run-";
+use crate::process_tag::{RUN_PREFIX, run_of};
+
 /// The three highest bits of a tag: far above any limit that is meant as one, and neither the largest signed
 /// nor the largest unsigned number, which programs use for "unlimited".
 const TAG_BITS: u64 = 0b010 << 61;
@@ -103,11 +103,6 @@ impl NewTag {
         // SAFETY: the pointer is to a place of its type that outlives the call.
         unsafe { prlimit64(0, RLIMIT_LOCKS, &raw const self.0, ptr::null_mut()) };
     }
-}
-
-/// Returns the id of the run that a word names, or to one of whose attempts, hooks or checks it belongs.
-pub(crate) fn run_of(word: &str) -> Option<&str> {
-    word.strip_prefix(RUN_PREFIX)?.split('-').next()
 }
 
 /// Reads the limit of a process; 0 is the calling one.

@@ -19,8 +19,8 @@ use crate::attempt::pid;
 use crate::hold::HoldError;
 use crate::leader_file;
 use crate::poll::poll;
+use crate::process_tag;
 use crate::signals::SignalPipe;
-use crate::tree;
 
 /// How often the first in line looks again though nobody rang.
 const NET: Duration = Duration::from_secs(2);
@@ -221,7 +221,7 @@ fn too_much_of_its_own(
     wanted: u32,
 ) -> Option<&StoredLease> {
     let marked = |lease: &&StoredLease| {
-        lease.owner.tree.as_ref().is_some_and(|tree| tree::carries(&tree.mark))
+        lease.owner.tree.as_ref().is_some_and(|tree| process_tag::is_in(tree))
     };
     let (own, others): (Vec<_>, Vec<_>) = leases.iter().partition(marked);
     let theirs = others.iter().fold(available, |sum, other| sum.saturating_add(other.lease.weight));

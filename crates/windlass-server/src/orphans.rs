@@ -13,8 +13,8 @@ use rustix::process::{getpid, set_child_subreaper};
 
 use crate::attempt::pid;
 use crate::limit_tag::LimitTag;
+use crate::proc_fs::{self, Process};
 use crate::spawn::{is_spawned, reap};
-use crate::tree::{self, MARKS, Process};
 
 /// The orphans of this process.
 pub(crate) struct Orphans {
@@ -27,9 +27,10 @@ pub(crate) struct Orphans {
 /// One that lives.
 pub(crate) struct Orphan {
     pub(crate) process: Process,
-    /// The words that mark it.
-    pub(crate) words: Vec<Vec<u8>>,
-    pub(crate) tag: Option<LimitTag>,
+    /// The tags in its environment.
+    pub(crate) tags: Vec<Vec<u8>>,
+    /// The tag in its resource limit.
+    pub(crate) limit_tag: Option<LimitTag>,
 }
 
 impl Orphans {
@@ -40,7 +41,7 @@ impl Orphans {
         // Not every kernel has it.
         let list = File::open(format!("/proc/{this}/task/{this}/children")).ok();
         // Not by `getpgrp`: in a namespace of processes the group may be outside, and has no number here.
-        let group = tree::look(this).map_or(0, |this| this.group);
+        let group = proc_fs::alive(this).map_or(0, |this| this.group);
         Ok(Self { list, group })
     }
 
@@ -51,10 +52,10 @@ impl Orphans {
     }
 
     fn look_at(&self, child: u32) -> io::Result<Option<Orphan>> {
-        match tree::stat(child)? {
+        match proc_fs::stat(child)? {
             Some((process, true)) if process.group != self.group => {
-                let (words, tag) = (tree::words(child, MARKS)?, LimitTag::of_process(child));
-                Ok(Some(Orphan { process, words, tag }))
+                let (tags, limit_tag) = (proc_fs::tags(child)?, LimitTag::of_process(child));
+                Ok(Some(Orphan { process, tags, limit_tag }))
             }
             Some((process, false)) if process.group != self.group => {
                 match pid(child).map_or(Ok(None), reap) {
@@ -72,7 +73,7 @@ impl Orphans {
     fn children(&self) -> io::Result<Vec<u32>> {
         let Some(list) = &self.list else {
             let this = std::process::id();
-            let all = tree::all()?.into_iter();
+            let all = proc_fs::all()?.into_iter();
             return Ok(all.filter(|(child, _)| child.parent == this).map(|(c, _)| c.pid).collect());
         };
         let mut text = Vec::new();
@@ -97,6 +98,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::process_tag::TAG_VARIABLE;
     use crate::spawn::{GroupChoice, spawn};
 
     #[test]
@@ -112,7 +114,9 @@ mod tests {
             let looking = [scope.spawn(look), scope.spawn(look)];
             let mut shell = Command::new("sh");
             // Marked, so that no run of another test takes what it leaves for its own.
-            shell.args(["-c", "for i in $(seq 300); do (true &); done"]).env(MARKS, "a-stranger");
+            shell
+                .args(["-c", "for i in $(seq 300); do (true &); done"])
+                .env(TAG_VARIABLE, "a-stranger");
             let mut shell = spawn(&mut shell, GroupChoice::Own, "a-stranger").expect("it starts");
             let ended = shell.wait();
             all_started.store(true, Relaxed);

@@ -38,10 +38,12 @@ use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
+use crate::proc_fs::{self, Process};
+use crate::process_tag::{self, TAG_VARIABLE};
 use crate::reaper::{Gone, KillPlan, KillRequest, Reaper};
 use crate::size;
 use crate::spawn::reap;
-use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
+use crate::tree::{self, KILL_TIMEOUT, Reach};
 
 /// What a shell says of a command that cannot be executed.
 pub(crate) const CANNOT_START: i32 = 126;
@@ -78,7 +80,7 @@ pub(crate) struct Processes {
     looked: Instant,
     reaper: Option<Reaper>,
     /// The word that marks all of them.
-    mark: String,
+    tag: String,
     /// What our own threads have to say.
     words: Mailbox<Word>,
     tell: Sender<Word>,
@@ -99,7 +101,7 @@ struct Running {
 impl Running {
     /// Returns whether a process with this tag is one of its own.
     fn is_tagged(&self, tag: Option<LimitTag>) -> bool {
-        tag.is_some_and(|tag| TagPattern::of(&self.traces.mark).matches(tag))
+        tag.is_some_and(|tag| TagPattern::of(&self.traces.tag).matches(tag))
     }
 }
 
@@ -149,7 +151,7 @@ enum Scope {
 #[derive(Clone, Debug)]
 pub(crate) struct Traces {
     /// The word that marks its processes.
-    pub(crate) mark: String,
+    pub(crate) tag: String,
     /// Where it writes what it hands on, if it may.
     pub(crate) output: Option<PathBuf>,
     /// What may become of the processes that outlive its own.
@@ -177,7 +179,7 @@ impl Prepared {
     /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
     /// it.
     pub(crate) fn new(job: Job, order: CommandSpec, traces: Traces, log: LogFile) -> Self {
-        Self { job, ready: Ready::new(order, &traces.mark), traces, log }
+        Self { job, ready: Ready::new(order, &traces.tag), traces, log }
     }
 
     pub(crate) fn job(&self) -> Job {
@@ -219,7 +221,7 @@ enum Owner {
 impl Processes {
     /// `mark` is a word that all attempts carry, `at_once` how many there may be at a time; `news`
     /// ends a wait, too.
-    pub(crate) fn new(mark: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
+    pub(crate) fn new(tag: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
         files::allow(at_once);
         let table = epoll::create(CreateFlags::CLOEXEC)?;
         let (tell, words) = mailbox()?;
@@ -235,7 +237,7 @@ impl Processes {
             pipes: LogPipes::new(),
             looked: Instant::now(),
             reaper: None,
-            mark: mark.to_owned(),
+            tag: tag.to_owned(),
             words,
             tell,
         })
@@ -351,12 +353,12 @@ impl Processes {
             if self.running.is_empty() && dying.is_empty() {
                 return Ok(());
             }
-            if began.elapsed() > PATIENCE * 2 {
+            if began.elapsed() > KILL_TIMEOUT * 2 {
                 let message = "processes of the run do not end";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             for Reach::In(process) | Reach::Out(process) in dying.into_iter().flatten() {
-                poll(&[&process], Some(PATIENCE))?;
+                poll(&[&process], Some(KILL_TIMEOUT))?;
             }
             self.wait(Some(Duration::from_millis(10)))?;
         }
@@ -439,17 +441,18 @@ impl Processes {
     }
 
     fn owner(&self, orphan: &Orphan) -> Owner {
-        let carries = |mark: &str| orphan.words.iter().any(|word| word == mark.as_bytes());
-        let marked = self.running.iter().find(|(_, running)| carries(&running.traces.mark));
-        let tagged = || self.running.iter().find(|(_, running)| running.is_tagged(orphan.tag));
+        let carries = |mark: &str| orphan.tags.iter().any(|word| word == mark.as_bytes());
+        let marked = self.running.iter().find(|(_, running)| carries(&running.traces.tag));
+        let tagged =
+            || self.running.iter().find(|(_, running)| running.is_tagged(orphan.limit_tag));
         let marked = marked.or_else(tagged).map(|(job, _)| *job);
         match marked.or_else(|| self.jobs.get(&orphan.process.group).copied()) {
             Some(job) => Owner::Job(job),
-            None if carries(&self.mark) => Owner::Unknown,
+            None if carries(&self.tag) => Owner::Unknown,
             None => {
-                let ours = std::env::var(MARKS).unwrap_or_default();
+                let ours = std::env::var(TAG_VARIABLE).unwrap_or_default();
                 let inherited = |word: &Vec<u8>| ours.split(' ').any(|w| w.as_bytes() == word);
-                if orphan.words.iter().all(inherited) { Owner::Unknown } else { Owner::Stranger }
+                if orphan.tags.iter().all(inherited) { Owner::Unknown } else { Owner::Stranger }
             }
         }
     }
@@ -503,12 +506,12 @@ impl Processes {
                 self.reaper.insert(reaper)
             }
         };
-        let main = tree::stat(running.process.id())?.map(|(process, _)| process);
+        let main = proc_fs::stat(running.process.id())?.map(|(process, _)| process);
         let rest = self.exited.contains(&job);
         running.tree = TreeState::Ending(if rest { Scope::Rest } else { Scope::Everything });
         roots.extend(main);
         let group = main.and_then(Process::leads);
-        let tree = ProcessTree { mark: tree::mark(&running.traces.mark), group };
+        let tree = ProcessTree { group, ..process_tag::tree_of(&running.traces.tag) };
         reaper.end(KillRequest { job, tree, roots, plan });
         Ok(())
     }
@@ -592,7 +595,7 @@ impl Drop for Processes {
     fn drop(&mut self) {
         if self.finish().is_err() {
             // Not even a thread to end them may be had. There is nobody left to tell.
-            let _ = tree::end(&ProcessTree { mark: tree::mark(&self.mark), group: None });
+            let _ = tree::kill(&process_tag::tree_of(&self.tag));
         }
     }
 }

@@ -17,8 +17,9 @@ use crate::attempt::pid;
 use crate::files;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::poll::poll;
+use crate::proc_fs::{self, Process};
 use crate::processes::Job;
-use crate::tree::{self, PATIENCE, Process, Reach, Wanted};
+use crate::tree::{self, KILL_TIMEOUT, Reach, Wanted};
 
 /// A tree that has to end.
 pub(crate) struct KillRequest {
@@ -223,7 +224,7 @@ impl Dying {
     fn next(&self, now: Instant) -> Instant {
         let KillPlan { ask_at, kill_at } = self.request.plan;
         let next = [ask_at, kill_at].into_iter().find(|at| now < *at);
-        next.unwrap_or(kill_at + PATIENCE)
+        next.unwrap_or(kill_at + KILL_TIMEOUT)
     }
 
     /// Leaves alone, asks or kills the members, as the plan says. Returns those that are left when
@@ -260,7 +261,7 @@ impl Dying {
                 Err(_) => {}
             }
         }
-        let in_vain = out_of_reach == members.len() || now > kill_at + PATIENCE;
+        let in_vain = out_of_reach == members.len() || now > kill_at + KILL_TIMEOUT;
         let over = members.is_empty() || (killing && in_vain);
         over.then(|| members.iter().map(|process| process.pid).collect())
     }
@@ -274,13 +275,14 @@ impl Dying {
             self.signal_group(&[Signal::KILL]);
         }
         let known = self.request.roots.iter().map(|process| process.pid);
-        (now > kill_at + PATIENCE).then(|| known.collect())
+        (now > kill_at + KILL_TIMEOUT).then(|| known.collect())
     }
 
     /// Notes the names of the members that get their first signal now: later they may be gone.
     fn note(&mut self, members: &[Process]) {
         let new = |process: &&Process| !self.asked.contains(&(process.pid, process.started));
-        self.signalled.extend(members.iter().filter(new).map(|process| tree::label(process.pid)));
+        self.signalled
+            .extend(members.iter().filter(new).map(|process| proc_fs::label(process.pid)));
     }
 
     /// The whole group at once, so that none of it acts on the end of another.
@@ -295,7 +297,7 @@ impl Dying {
     /// Whether it is in the group now, so that a signal to the group a moment ago has reached it.
     fn is_in_group(&self, process: u32) -> bool {
         let group = self.request.tree.group.map(|group| group.leader);
-        group.is_some() && tree::look(process).map(|now| now.group) == group
+        group.is_some() && proc_fs::alive(process).map(|now| now.group) == group
     }
 }
 

@@ -3,14 +3,18 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
+use crate::proc_fs::group_of;
+use crate::process_tag::{self, TAG_VARIABLE};
 use crate::spawn::{Spawned, spawn_lasting};
-use crate::tree::{MARKS, group_of, mark, marks_with};
 
 /// Starts a shell in a group of its own that says when it is ready, and waits for that.
 fn start(word: &str, script: &str) -> Spawned {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new("sh");
-    command.args(["-c", script]).env(MARKS, marks_with(&own(word))).stdout(Stdio::piped());
+    command
+        .args(["-c", script])
+        .env(TAG_VARIABLE, process_tag::inherited_with(&own(word)))
+        .stdout(Stdio::piped());
     let mut child = spawn_lasting(command.process_group(0)).expect("sh runs");
     child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it says so");
     child
@@ -22,7 +26,7 @@ fn own(word: &str) -> String {
 }
 
 fn request(number: u32, word: &str, child: &Spawned, plan: KillPlan) -> KillRequest {
-    let tree = ProcessTree { mark: mark(&own(word)), group: group_of(child.id()) };
+    let tree = ProcessTree { group: group_of(child.id()), ..process_tag::tree_of(&own(word)) };
     KillRequest { job: Job::Hook(number), tree, roots: Vec::new(), plan }
 }
 
@@ -98,7 +102,7 @@ fn one_that_has_left_the_group_since_the_look_is_asked_by_itself() {
     left.group = child.id();
     assert_eq!(dying.press(&[left]), None);
     poll(&[&dying.watched[0]], Some(Duration::from_secs(60))).expect("it can be waited for");
-    assert_eq!(tree::look(left.pid), None, "it has ended");
+    assert_eq!(proc_fs::alive(left.pid), None, "it has ended");
     child.wait().expect("it was asked to end");
 }
 

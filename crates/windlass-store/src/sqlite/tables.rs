@@ -244,7 +244,7 @@ impl SqliteTables<'_> {
             process.map(|process| process.pid),
             process.map(|process| process.started),
             process.map(|process| &process.namespace),
-            tree.map(|tree| &tree.mark),
+            tree.map(|tree| &tree.tag),
             group.map(|group| group.leader),
             group.map(|group| group.started),
             group.map(|group| group.session),

@@ -23,9 +23,9 @@ use crate::log_file::LogFile;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::outputs;
 use crate::own_logs;
+use crate::process_tag::{self, TAG_VARIABLE};
 use crate::processes::{CANNOT_START, Job, Leave, NotStarted, Prepared, Processes, Traces, Woken};
 use crate::signals::SignalWatch;
-use crate::tree;
 
 /// The exit code by which a shell reports a command that it cannot find.
 const NOT_FOUND: i32 = 127;
@@ -256,7 +256,7 @@ impl Attempts for LocalAttempts {
         let (Some(job), Some(log)) = (job(id), log) else { unreachable!("only a check has none") };
         introduce(&mut command, &log.path, &tags);
         let leave = Leave { linger: limits.linger, grace: limits.grace };
-        let traces = Traces { mark: tag, output, leave };
+        let traces = Traces { tag, output, leave };
         let prepared = Prepared::new(job, command, traces, log_file(id, log));
         let ready = ReadyProcess { id, prepared, limits, start_by };
         self.prepared.push(Ready::Process(Box::new(ready)));
@@ -355,7 +355,7 @@ fn log_file(id: OrderId, LogSpec { path, limit }: LogSpec) -> LogFile {
 /// this process itself was given.
 fn introduce(command: &mut CommandSpec, log: &Path, tags: &str) {
     command.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(log)));
-    command.env.push((tree::MARKS.to_owned(), tree::marks_with(tags)));
+    command.env.push((TAG_VARIABLE.to_owned(), process_tag::inherited_with(tags)));
 }
 
 /// Says why a command cannot be started, with the code that a shell would give.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::{Grant, Token};
 use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, ProcessTree, StoreError, Transaction,
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, StoreError, Transaction,
 };
 use windlass_workflow::Plan;
 
@@ -16,8 +16,8 @@ use super::super::identity::RunIdentity;
 use super::refusals::Refusals;
 use super::{Committed, Start};
 use crate::command::ResolveError;
+use crate::process_tag;
 use crate::schedule::Schedule;
-use crate::tree;
 
 /// Claims names for the attempts of a run, within one transaction.
 pub(super) struct NameClaims<'a> {
@@ -123,7 +123,7 @@ impl NameClaims<'_> {
         act: impl FnOnce(&Claim<'_>) -> T,
     ) -> T {
         let holder = self.identity.holder(grant);
-        let tree = ProcessTree { mark: tree::mark(&self.identity.attempt_tag(grant)), group: None };
+        let tree = process_tag::tree_of(&self.identity.attempt_tag(grant));
         let (process, tree) = (Some(self.process), Some(&tree));
         let terms = terms(schedule.plan());
         let (ended, wakeup) = (self.cleared, self.wakeup);
