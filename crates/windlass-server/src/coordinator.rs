@@ -41,7 +41,7 @@ mod update;
 
 use self::attempts::LocalAttempts;
 pub use self::error::RunError;
-pub(crate) use self::journal::read_slate;
+pub(crate) use self::journal::read_wal;
 use self::journal::{Expected, Leader, StoreJournal, declare};
 pub(crate) use self::requests::forget_requests;
 pub use self::requests::{Ask, ask};

@@ -37,6 +37,7 @@
 //! library `windlass`, and not this one. It needs Linux: processes are found in `/proc`.
 
 mod attempt;
+mod channel;
 mod clock;
 mod command;
 mod coordinator;
@@ -57,7 +58,6 @@ mod log_pipe;
 mod log_pipes;
 mod logs;
 mod look;
-mod mailbox;
 mod nesting;
 mod orphans;
 mod outputs;

@@ -24,6 +24,7 @@ use windlass_core::WorkId;
 use windlass_store::ProcessTree;
 
 use crate::attempt::{Ready, pid};
+use crate::channel::{Receiver, Sender, channel};
 use crate::command::CommandSpec;
 use crate::ended::{Ended, Exit};
 #[cfg(windlass_faults)]
@@ -34,7 +35,6 @@ use crate::limit_tag::{LimitTag, TagPattern};
 use crate::log_file::LogFile;
 use crate::log_pipe::{self, LogPipe};
 use crate::log_pipes::{self, LogPipes};
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
@@ -82,7 +82,7 @@ pub(crate) struct Processes {
     /// The word that marks all of them.
     tag: String,
     /// What our own threads have to say.
-    words: Mailbox<Word>,
+    words: Receiver<Word>,
     tell: Sender<Word>,
 }
 
@@ -224,7 +224,7 @@ impl Processes {
     pub(crate) fn new(tag: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
         files::allow(at_once);
         let table = epoll::create(CreateFlags::CLOEXEC)?;
-        let (tell, words) = mailbox()?;
+        let (tell, words) = channel()?;
         epoll::add(&table, news, EventData::new_u64(NEWS), EventFlags::IN)?;
         epoll::add(&table, &words, EventData::new_u64(WORDS), EventFlags::IN)?;
         Ok(Self {

@@ -14,8 +14,8 @@ use rustix::process::{Signal, kill_process_group};
 use windlass_store::ProcessTree;
 
 use crate::attempt::pid;
+use crate::channel::{Receiver, Sender, channel};
 use crate::files;
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::poll::poll;
 use crate::proc_fs::{self, Process};
 use crate::processes::Job;
@@ -93,7 +93,7 @@ enum Order {
 impl Reaper {
     /// `tell` hears of every tree once.
     pub(crate) fn start(tell: impl Fn(Gone) + Send + 'static) -> io::Result<Self> {
-        let (orders, taken) = mailbox()?;
+        let (orders, taken) = channel()?;
         let ending = move || Ending { trees: BTreeMap::new(), tell }.run(&taken);
         let thread = thread::Builder::new().spawn(ending)?;
         Ok(Self { orders, thread: Some(thread) })
@@ -141,7 +141,7 @@ struct Dying {
 }
 
 impl<T: Fn(Gone)> Ending<T> {
-    fn run(mut self, orders: &Mailbox<Order>) {
+    fn run(mut self, orders: &Receiver<Order>) {
         loop {
             for order in orders.take() {
                 match order {
@@ -183,7 +183,7 @@ impl<T: Fn(Gone)> Ending<T> {
     }
 
     /// Waits until all that was seen of a tree is gone, its plan says more, or there are orders.
-    fn wait(&mut self, orders: &Mailbox<Order>) {
+    fn wait(&mut self, orders: &Receiver<Order>) {
         loop {
             let now = Instant::now();
             if self.trees.values().any(|dying| dying.watched.is_empty()) {

@@ -28,7 +28,7 @@ pub(super) use self::leader::{Expected, Leader, declare};
 pub(super) use self::stored::StoreJournal;
 #[cfg(test)]
 pub(super) use self::write_ahead::Pace;
-pub(crate) use self::write_ahead::read_slate;
+pub(crate) use self::write_ahead::read_wal;
 
 /// The durable state of a run.
 pub(super) trait Journal {

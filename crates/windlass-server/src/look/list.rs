@@ -3,7 +3,7 @@
 use windlass_core::nearest;
 use windlass_store::{RunEnd, RunListing, Store, StoreError, Transaction};
 
-use super::run::{Seen, slate_of};
+use super::run::{Seen, wal_of};
 use super::{LookError, RunState, RunView};
 
 /// How many of the newest runs are looked at for a workflow that may have been meant.
@@ -87,9 +87,9 @@ fn named(mut listing: RunListing) -> RunListing {
 pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<Listed>, LookError> {
     let RunListing { id, workflow, file, created_ms, .. } = listing;
     let dir = store.dir().to_owned();
-    let slate = slate_of(store, &id);
+    let wal = wal_of(store, &id);
     let seen = store.read(|transaction| match transaction.runs().find(&id) {
-        Ok(run) => Seen::of(transaction, run, &slate).map(Some),
+        Ok(run) => Seen::of(transaction, run, &wal).map(Some),
         Err(StoreError::UnknownRun { .. }) => Ok(None),
         Err(error) => Err(error),
     })?;

@@ -14,7 +14,7 @@ use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::{log_path, run_dir};
 use crate::clock::millis;
-use crate::coordinator::{plan_of, read_slate};
+use crate::coordinator::{plan_of, read_wal};
 use crate::schedule::Schedule;
 
 /// A run as it stands.
@@ -80,8 +80,8 @@ impl RunView {
     pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
         let run = store.read(|transaction| found(transaction, &dir, text))??;
-        let slate = slate_of(store, &run.id);
-        let seen = store.read(|transaction| Seen::of(transaction, run, &slate))?;
+        let wal = wal_of(store, &run.id);
+        let seen = store.read(|transaction| Seen::of(transaction, run, &wal))?;
         Self::of(seen, &dir)
     }
 
@@ -185,12 +185,12 @@ impl Seen {
     pub(super) fn of(
         transaction: &Transaction<'_>,
         run: RunRecord,
-        slate: &WalSnapshot,
+        wal: &WalSnapshot,
     ) -> Result<Self, StoreError> {
         let listing = transaction.runs().listing(&run.id)?;
         let mut facts = transaction.facts().of(&run.id)?;
         let mut attempts = transaction.steps().attempts(&run.id)?;
-        let more = slate.after(&facts);
+        let more = wal.after(&facts);
         facts.extend(more.facts);
         attempts.extend(more.attempts);
         Ok(Self {
@@ -208,8 +208,8 @@ impl Seen {
 
 /// What stands on the slate of a run. Where it cannot be read, that is for whoever leads the run next
 /// to say.
-pub(super) fn slate_of(store: &Store, run: &str) -> WalSnapshot {
-    read_slate(&run_dir(store.dir(), run)).unwrap_or_default()
+pub(super) fn wal_of(store: &Store, run: &str) -> WalSnapshot {
+    read_wal(&run_dir(store.dir(), run)).unwrap_or_default()
 }
 
 /// The hold of the process that leads a run, if it lives.

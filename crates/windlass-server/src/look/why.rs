@@ -8,7 +8,7 @@ use super::cause::{causes, skipped};
 use super::expected::Forecast;
 use super::find::found;
 use super::reason::{Names, reasons};
-use super::run::{Seen, slate_of};
+use super::run::{Seen, wal_of};
 use super::turn::tell_habits;
 use super::{Estimate, Expectations, Expected, LookError, RunState, RunView, StepState, StepView};
 
@@ -58,10 +58,10 @@ impl Explanation {
     ) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
         let run = store.read(|transaction| found(transaction, &dir, run))??;
-        let slate = slate_of(store, &run.id);
+        let wal = wal_of(store, &run.id);
         let (seen, names) = store.read(|transaction| {
             let names = Names::read(transaction)?;
-            Ok((Seen::of(transaction, run, &slate)?, names))
+            Ok((Seen::of(transaction, run, &wal)?, names))
         })?;
         let mut view = RunView::of(seen, &dir)?;
         let places = choose(&view)?;

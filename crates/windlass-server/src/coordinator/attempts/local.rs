@@ -15,12 +15,12 @@ use super::timers::{Due, Timers};
 use super::{
     Attempts, CheckEnd, Limits, LogSpec, News, Order, OrderId, Report, RunError, StopMode,
 };
+use crate::channel::{Receiver, Sender, channel};
 use crate::clock::Clock;
 use crate::command::CommandSpec;
 use crate::ended::{Ended, Exit};
 use crate::files;
 use crate::log_file::LogFile;
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::outputs;
 use crate::own_logs;
 use crate::process_tag::{self, TAG_VARIABLE};
@@ -42,7 +42,7 @@ pub(in crate::coordinator) struct LocalAttempts {
     checks: Checks,
     /// What the next wait returns besides what it waits for.
     reports: Vec<Report>,
-    news: Mailbox<News>,
+    news: Receiver<News>,
     sender: Sender<News>,
     clock: Clock,
     /// The tag that every process of the run carries.
@@ -70,7 +70,7 @@ impl LocalAttempts {
         at_once: usize,
         clock: Clock,
     ) -> Result<Self, RunError> {
-        let made = mailbox().and_then(|(sender, news)| {
+        let made = channel().and_then(|(sender, news)| {
             let processes = Processes::new(tag, at_once, &news)?;
             Ok((sender, news, processes))
         });

@@ -194,12 +194,12 @@ impl StoreJournal {
         #[cfg(windlass_faults)]
         {
             fault::note_digest(schedule.engine().digest());
-            Point::BeforeJotting.reached();
+            Point::BeforeWalWrite.reached();
         }
         let written = self.write_ahead.append();
         #[cfg(windlass_faults)]
         if written {
-            Point::AfterJotting.committed();
+            Point::AfterWalWrite.committed();
         }
         written
     }

@@ -199,7 +199,7 @@ fn path(dir: &Path) -> PathBuf {
 }
 
 /// Reads the log of a run whose files are in `dir`. To be read before the journal.
-pub(crate) fn read_slate(dir: &Path) -> io::Result<WalSnapshot> {
+pub(crate) fn read_wal(dir: &Path) -> io::Result<WalSnapshot> {
     Wal::read(&path(dir))
 }
 
@@ -210,7 +210,7 @@ pub(super) fn complete_journal(
 ) -> Result<Vec<Fact>, RunError> {
     let run = identity.id();
     let what = "what the last leader of the run has left cannot be read";
-    let log = read_slate(identity.logs()).map_err(|source| RunError::Io { what, source })?;
+    let log = read_wal(identity.logs()).map_err(|source| RunError::Io { what, source })?;
     let mut facts = store.facts(run)?;
     let left = log.after(&facts);
     if !left.is_empty() {
