@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
 use windlass_store::ProcessGroup;
 
 use crate::process_tag::TAG_VARIABLE;
@@ -161,4 +163,12 @@ pub(crate) fn tags_in<'e>(environment: &'e [u8], variable: &str) -> impl Iterato
     let value = |entry: &'e [u8]| entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=");
     let values = environment.split(|byte| *byte == 0).filter_map(value);
     values.flat_map(|value| value.split(|byte| *byte == b' '))
+}
+
+/// Returns the time in clock ticks since boot, in which the kernel counts the starts of processes.
+pub(crate) fn now_in_ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    let per_second = clock_ticks_per_second();
+    seconds * per_second + nanos * per_second / 1_000_000_000
 }

@@ -24,7 +24,9 @@ use crate::log_file::LogFile;
 use crate::outputs;
 use crate::own_logs;
 use crate::process_tag::{self, TAG_VARIABLE};
-use crate::processes::{CANNOT_START, Job, Leave, NotStarted, Prepared, Processes, Traces, Woken};
+use crate::processes::{
+    CANNOT_START, Job, JobSettings, LeftoverPolicy, NotStarted, Prepared, Processes, Woken,
+};
 use crate::signals::SignalWatch;
 
 /// The exit code by which a shell reports a command that it cannot find.
@@ -255,9 +257,9 @@ impl Attempts for LocalAttempts {
         }
         let (Some(job), Some(log)) = (job(id), log) else { unreachable!("only a check has none") };
         introduce(&mut command, &log.path, &tags);
-        let leave = Leave { linger: limits.linger, grace: limits.grace };
-        let traces = Traces { tag, output, leave };
-        let prepared = Prepared::new(job, command, traces, log_file(id, log));
+        let leftovers = LeftoverPolicy { linger: limits.linger, grace: limits.grace };
+        let settings = JobSettings { tag, output, leftovers };
+        let prepared = Prepared::new(job, command, settings, log_file(id, log));
         let ready = ReadyProcess { id, prepared, limits, start_by };
         self.prepared.push(Ready::Process(Box::new(ready)));
     }
@@ -300,7 +302,7 @@ impl Attempts for LocalAttempts {
         let ready = (!self.reports.is_empty()).then_some(Duration::ZERO);
         let pauses = [timeout, self.room.until_try(), self.timers.until_due(), ready];
         let woken = self.processes.wait(pauses.into_iter().flatten().min()).map_err(cannot_wait)?;
-        let Woken { over, news: has_news, rang, log_error } = woken;
+        let Woken { over, news: has_news, wakeup, log_error } = woken;
         if let Some(source) = log_error {
             return Err(RunError::Io { what: "a log cannot be written", source });
         }
@@ -315,7 +317,7 @@ impl Attempts for LocalAttempts {
                 self.checks.note_end(*round);
             }
         }
-        if rang {
+        if wakeup {
             news.push(News::Wakeup);
         }
         self.start_waiting(!news.is_empty() || ready.is_some());
@@ -325,7 +327,7 @@ impl Attempts for LocalAttempts {
     }
 
     fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()> {
-        self.processes.hear(&source)
+        self.processes.add_wakeup(&source)
     }
 
     fn finish(&mut self) -> Result<(), RunError> {
