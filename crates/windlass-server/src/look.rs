@@ -1,7 +1,9 @@
-//! What can be seen of runs: read from the store, which nothing here writes to.
+//! Shows runs as they are and were, and why their steps wait. Only `prune` writes to the store.
 //!
-//! The states of steps come from the journal, through the same engine that ran them; how their
-//! attempts went is kept beside it. Everything is read in one look, so it was true together at one
+//! The journal of a run is replayed through the engine that wrote it, so no second rule says what a state is
+//! or why a step waits. What is not journaled (places in the queue, reservations) follows once the engine
+//! has decided what its leader would decide now, without beginning anything. Names that refuse a step are
+//! read from the queues of the store. A run is read in one transaction, so what is shown was true at one
 //! moment. Times are milliseconds since 1970.
 
 mod cause;

@@ -119,7 +119,7 @@ pub(super) struct Committed {
 pub(super) struct Start {
     pub(super) grant: Grant,
     pub(super) names: Vec<(Name, Token)>,
-    /// StopReason its command cannot be started.
+    /// Why its command cannot be started.
     pub(super) broken: Option<ResolveError>,
 }
 

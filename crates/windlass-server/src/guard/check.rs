@@ -51,7 +51,7 @@ pub enum CheckResult {
     Broken(Broken),
 }
 
-/// StopReason a condition does not hold, with the last line that it printed.
+/// Why a condition does not hold, with the last line that it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotYet {
@@ -78,7 +78,7 @@ pub enum NotYet {
     },
 }
 
-/// StopReason a condition cannot be checked.
+/// Why a condition cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// 126 if its command cannot be executed, 127 if it cannot be found.

@@ -66,7 +66,7 @@ pub enum GuardNews<'a> {
     Escalated(UsedUp),
 }
 
-/// StopReason a guard cannot be waited for.
+/// Why a guard cannot be waited for.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GuardError {

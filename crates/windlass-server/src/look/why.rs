@@ -121,7 +121,7 @@ pub enum Skipped {
     When,
 }
 
-/// One thing that stands between a step and its start.
+/// One reason why a step does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitReason {
@@ -188,13 +188,13 @@ pub enum WaitReason {
         /// The first of them.
         first: String,
     },
-    /// Another holder has a name that all who use the store share.
+    /// Another holder has a name that all processes of the store share.
     Name {
         /// The name.
         name: Name,
-        /// Who has it.
+        /// The holders.
         holders: Vec<HolderView>,
-        /// Who is ahead of it in the queue.
+        /// The waiters ahead of it in the queue.
         ahead: Vec<HolderView>,
         /// Since when it is in the queue.
         since_ms: i64,
@@ -203,17 +203,17 @@ pub enum WaitReason {
     Starting,
 }
 
-/// Who holds or waits for a name.
+/// A holder of a name, or a waiter for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderView {
-    /// What people call it: `RUN/STEP` for a step.
+    /// `RUN/STEP` for a step, `process PID` for a command, or its id.
     pub name: String,
     /// Since when.
     pub since_ms: i64,
     /// Its process.
     pub pid: Option<u32>,
-    /// What that process was called with, as far as it can be seen.
+    /// The command line of that process, if it can be read.
     pub command: Option<String>,
     /// How many slots it has or wants.
     pub weight: u32,

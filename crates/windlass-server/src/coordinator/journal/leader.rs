@@ -1,4 +1,7 @@
-//! The right to lead a run.
+//! The lead of a run: a lease whose fencing token is the epoch of everything that the leader writes.
+//!
+//! A run has one leader at a time. The store refuses facts under an older epoch, so a leader that has lost
+//! its lease can write nothing any more. A new leader locks the leader file of the run before it acts.
 
 use std::path::Path;
 

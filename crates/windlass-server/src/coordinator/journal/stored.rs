@@ -1,4 +1,10 @@
 //! The journal of a run in a store, led by this process.
+//!
+//! Facts and records go to the write-ahead log while they come quickly and the run shares no names, and
+//! otherwise into one transaction of the store, in which names are claimed as well. A name whose holder has
+//! died, but whose processes may still run, is not given away: the claim returns them as leftovers, they are
+//! killed after the commit, and the next commit claims again. That is sound because a stale lease is never
+//! revived.
 
 use std::borrow::Cow;
 use std::io;

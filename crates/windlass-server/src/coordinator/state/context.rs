@@ -18,7 +18,7 @@ pub(super) struct RunContext {
     pub(super) identity: RunIdentity,
     pub(super) observer: Observer,
     pub(super) effects: Effects,
-    /// StopReason nothing starts any more.
+    /// Why nothing starts any more.
     pub(super) stop: Option<Stop>,
     /// A user has asked for the end of the whole run.
     pub(super) cancelled: bool,
@@ -26,7 +26,7 @@ pub(super) struct RunContext {
     pub(super) decided: Timestamp,
 }
 
-/// StopReason nothing starts any more.
+/// Why nothing starts any more.
 #[derive(Clone, Copy)]
 pub(super) enum Stop {
     Signal(i32),
