@@ -228,7 +228,7 @@ impl Coordinator {
         self.run.state().schedule().plan()
     }
 
-    /// Leads the run until it ends or is interrupted; `watch` is told of everything that happens.
+    /// Leads the run until it ends or is interrupted; calls `watch` with everything that happens.
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
         self.run.run(&mut watch)
     }

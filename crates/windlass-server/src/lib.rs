@@ -3,7 +3,7 @@
 //! A [`Coordinator`] takes everything that has happened, applies all of it to the engine, appends
 //! all facts in one transaction, and only then acts. Names that steps share with the rest of the
 //! machine are taken in the same commit as the start that needs them. No policy lives here: what
-//! starts when is decided by the engine, who holds a name by core's lock.
+//! starts when is decided by the engine, which holder gets a name by core's lock.
 //!
 //! ```
 //! use windlass_server::{Coordinator, End, RunRecord, RunView, Store};
@@ -15,7 +15,7 @@
 //! let state = dir.path().join("state");
 //! let coordinator = Coordinator::submit(Store::open(&state)?, run)?;
 //! let id = coordinator.run_id().to_owned();
-//! // What happens under way is told; a kill in between loses nothing: `Coordinator::resume`.
+//! // Updates are reported under way; a kill in between loses nothing: `Coordinator::resume`.
 //! let end = coordinator.lead(|_update| ())?;
 //! assert_eq!(end, End::Succeeded);
 //!
@@ -28,10 +28,10 @@
 //! |---|---|
 //! | running a workflow, resuming it, trying again, cancelling | [`Coordinator`], [`Ask`] |
 //! | a command under locks or semaphores | [`hold()`], [`Hold`] |
-//! | a guard by itself, and what a person decides | [`Watch`], [`check`], [`decide`] |
-//! | runs as they are and were | [`RunView`], [`open_runs`], [`history`], [`CriticalPath`] |
+//! | a guard by itself, and the decision of a user | [`Watch`], [`check`], [`decide`] |
+//! | showing runs | [`RunView`], [`open_runs`], [`history`], [`CriticalPath`] |
 //! | why a step waits | [`Explanation`] |
-//! | forgetting | [`prune`] |
+//! | deleting old runs | [`prune`] |
 //!
 //! The command `windlass` is this crate with arguments and a display; most programs want that, or the
 //! library `windlass`, and not this one. It needs Linux: processes are found in `/proc`.

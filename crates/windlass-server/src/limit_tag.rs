@@ -64,8 +64,7 @@ impl LimitTag {
     }
 }
 
-/// The tags of all processes that work for a text: one, or, if the text names a run, those of all its
-/// attempts.
+/// The numbers of all processes that carry a tag: one, or, if the tag names a run, those of all its attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TagPattern {
     tag: LimitTag,
@@ -88,7 +87,7 @@ impl TagPattern {
 pub(crate) struct NewTag(rlimit64);
 
 impl NewTag {
-    /// Returns the tag for a new process that works for `text`; none if it keeps that of this process,
+    /// Returns the number for a new process that carries the tag `text`; none if it keeps that of this process,
     /// or if this process may not set it.
     pub(crate) fn for_child(text: &str) -> Option<Self> {
         let own = (*OWN)?;

@@ -92,7 +92,7 @@ impl Leader {
 
     /// Locks the run's leader file, once no process of an earlier leader is left that holds it.
     pub(in crate::coordinator) fn attend(&mut self, state: &Path) -> Result<(), RunError> {
-        let what = "the processes of an earlier leader cannot be waited for";
+        let what = "cannot wait for the processes of an earlier leader";
         let leader_file = LeaderFile::take(state, &self.run.id, &self.process);
         self.leader_file = Some(leader_file.map_err(|source| RunError::Io { what, source })?);
         Ok(())

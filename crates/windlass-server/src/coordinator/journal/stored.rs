@@ -219,7 +219,7 @@ impl StoreJournal {
             if self.cleared.contains(&seen) {
                 continue;
             }
-            let what = "what a dead holder has left running cannot be ended";
+            let what = "cannot kill the processes that a dead holder has left";
             let free = leader_file::end_leftover(self.store.dir(), &leftover);
             if !free.map_err(|source| RunError::Io { what, source })? {
                 continue;
@@ -278,7 +278,7 @@ impl Journal for StoreJournal {
     }
 
     fn until_due(&self) -> Option<Duration> {
-        // A name that was cleared is had by asking again, and no wake-up comes for it.
+        // A name that was cleared has to be claimed again, and no wake-up comes for it.
         let cleared = (!self.cleared.is_empty()).then_some(Duration::ZERO);
         let dues = [cleared, self.write_ahead.until_stored(), self.reachability.until_due()];
         dues.into_iter().flatten().min()
