@@ -5,6 +5,9 @@
 //! holder gets the name. If the wrapper itself is killed, the kernel kills its command, and the next holder
 //! kills the rest. When the wrapper has the terminal, the command stays in its process group, so that
 //! Ctrl-C, Ctrl-Z and input work; otherwise it gets a group of its own.
+//!
+//! The processes of the command are found by tag, group and parents. The wrapper is no child subreaper: it
+//! would become the parent of processes that are not its own, and would have to reap them.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
