@@ -223,9 +223,8 @@ fn too_much_of_its_own(
     available: u32,
     wanted: u32,
 ) -> Option<&StoredLease> {
-    let has_started_us = |lease: &&StoredLease| {
-        lease.owner.tree.as_ref().is_some_and(|tree| process_tag::is_in(tree))
-    };
+    let has_started_us =
+        |lease: &&StoredLease| lease.owner.tree.as_ref().is_some_and(process_tag::is_in);
     let (own, others): (Vec<_>, Vec<_>) = leases.iter().partition(has_started_us);
     let theirs = others.iter().fold(available, |sum, other| sum.saturating_add(other.lease.weight));
     own.first().copied().filter(|_| wanted > theirs)
