@@ -120,7 +120,7 @@ fn a_store_that_another_program_has_checkpointed_is_not_lost() {
 fn a_store_of_the_future_is_refused_with_a_plain_sentence() {
     let bench = with_store();
     if change(&bench, "PRAGMA user_version = 99") {
-        check_refused(&bench, "use a newer one");
+        check_refused(&bench, "use a newer windlass");
     }
 }
 
