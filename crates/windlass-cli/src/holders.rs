@@ -5,13 +5,12 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::{
-    HoldState, HolderId, NameView, People, Process, StoredLease, StoredWaiter, Timestamp,
-    command_line, user_name,
+    HoldState, HolderId, HolderLabel, HolderNames, NameView, Process, StoredLease, StoredWaiter,
+    Timestamp, command_line, user_name,
 };
 
 use crate::arguments::Form;
 use crate::exit::Exit;
-use crate::holder::Holder;
 use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
@@ -32,18 +31,19 @@ pub(crate) fn holders(
         Ok((views, transaction.now().at))
     })?;
     views.retain(|view| name.is_none_or(|name| view.name.text() == name));
-    let people = People::among(&mut store, views.iter().flat_map(holders_of))?;
+    let names = HolderNames::among(&mut store, views.iter().flat_map(holders_of))?;
     let mut text = String::new();
     for (mut row, process) in views.iter().flat_map(|view| rows(view, now)) {
         let holder = HolderId::new(row.holder);
         row.store = &dir;
-        row.step = people.step(&holder);
+        row.step = names.step(&holder);
         row.command = process.and_then(command_line);
         text += &match form {
             Form::Json => json(&row),
             Form::Text => {
-                let name = people.name(&holder);
-                let holder = Holder { name: &name, pid: row.pid, command: row.command.as_deref() };
+                let name = names.name(&holder);
+                let holder =
+                    HolderLabel { name: &name, pid: row.pid, command: row.command.as_deref() };
                 row.text(&holder) + "\n"
             }
         };
@@ -152,7 +152,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn text(&self, holder: &Holder<'_>) -> String {
+    fn text(&self, holder: &HolderLabel<'_>) -> String {
         let Row { kind, name, weight, .. } = self;
         let for_how_long = span(Times::now().since(self.since));
         if *kind == RUN {

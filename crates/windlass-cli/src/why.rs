@@ -5,12 +5,11 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::{
-    Explanation, HolderView, RunState, RunView, StepExplanation, Store, WaitReason,
+    Explanation, HolderLabel, HolderView, RunState, RunView, StepExplanation, Store, WaitReason,
 };
 
 use crate::arguments::{Form, StepTarget, WhyArguments};
 use crate::exit::Exit;
-use crate::holder::Holder;
 use crate::look::{json_word, running};
 use crate::output::{json, print};
 use crate::ps::names;
@@ -246,5 +245,5 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
 /// Returns what a holder is called for programs.
 fn called(holder: &HolderView) -> String {
     let HolderView { name, pid, command, .. } = holder;
-    Holder { name, pid: *pid, command: command.as_deref() }.id()
+    HolderLabel { name, pid: *pid, command: command.as_deref() }.id()
 }

@@ -36,10 +36,10 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Prepares a process that works for `word`.
-    pub(crate) fn new(order: CommandSpec, word: &str) -> Self {
+    /// Prepares a process that carries `tag`.
+    pub(crate) fn new(order: CommandSpec, tag: &str) -> Self {
         let program = order.plain_program().or_else(|| order.shell());
-        Self { program, tag: NewTag::for_child(word), order }
+        Self { program, tag: NewTag::for_child(tag), order }
     }
 
     /// Starts the process, which prints to `output`.

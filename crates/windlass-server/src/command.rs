@@ -43,7 +43,7 @@ pub(crate) struct ConditionSpec {
     pub(crate) wake_on: Vec<EventPattern>,
 }
 
-/// StopReason a command cannot be resolved, or must not be started.
+/// Why a command cannot be resolved, or must not be started.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ResolveError {
     /// It refers to an output that no step has written.

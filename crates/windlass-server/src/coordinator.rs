@@ -17,13 +17,14 @@ use std::io;
 use std::path::Path;
 
 use windlass_core::{Fact, Phase, WorkId, WorkState};
-use windlass_store::{Access, ProcessTree, RunEnd, RunRecord, Store};
+use windlass_store::{Access, RunEnd, RunRecord, Store};
 use windlass_workflow::{Plan, Step, Workflow};
 
 #[cfg(windlass_faults)]
 use crate::fault::{self, Point};
 use crate::log_file;
 use crate::nesting;
+use crate::process_tag;
 use crate::schedule::Schedule;
 use crate::tree;
 use crate::users;
@@ -40,7 +41,7 @@ mod update;
 
 use self::attempts::LocalAttempts;
 pub use self::error::RunError;
-pub(crate) use self::journal::read_slate;
+pub(crate) use self::journal::read_wal;
 use self::journal::{Expected, Leader, StoreJournal, declare};
 pub(crate) use self::requests::forget_requests;
 pub use self::requests::{Ask, ask};
@@ -160,8 +161,8 @@ impl Coordinator {
         Point::AfterTakeOver.reached();
         leader.attend(store.dir())?;
         let what = "the processes of the interrupted run cannot be ended";
-        let left = ProcessTree { mark: tree::mark(&leader.tag()), group: None };
-        tree::end(&left).map_err(|source| RunError::Io { what, source })?;
+        let left = process_tag::tree_of(&leader.tag());
+        tree::kill(&left).map_err(|source| RunError::Io { what, source })?;
         #[cfg(windlass_faults)]
         Point::AfterLeftovers.reached();
         let identity = leader.identity(store.dir());
@@ -227,7 +228,7 @@ impl Coordinator {
         self.run.state().schedule().plan()
     }
 
-    /// Leads the run until it ends or is interrupted; `watch` is told of everything that happens.
+    /// Leads the run until it ends or is interrupted; calls `watch` with everything that happens.
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
         self.run.run(&mut watch)
     }

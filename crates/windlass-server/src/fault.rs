@@ -1,14 +1,17 @@
-//! Points at which the process can be made to kill itself, for the tests that kill it there.
+//! Fault points: places between two durable writes at which a test makes the process kill itself.
 //!
-//! Compiled only where `cfg(windlass_faults)` is set, which nothing but the build script of
-//! `windlass-server-faulty` does: that package compiles these very sources a second time, for a
-//! binary of its own. So the ordinary command has no trace of this, not even of the variable's
-//! name, and no feature that somebody's build could switch on.
+//! A run survives a kill because of the order of its writes. The start of an attempt is stored before its
+//! process exists, and its end before anything follows from it. A leader that takes a run over kills what is
+//! left of it before it counts attempts as interrupted. The tests kill a leader at each of these points, and
+//! compare the records of the steps, the journal and the digest of the engine that died.
 //!
-//! `WINDLASS_FAULT=after-spawn:17` kills the process when it reaches that point for the 17th time;
-//! of several, with commas between them, whichever comes first. Before that it leaves in the file
-//! `WINDLASS_FAULT_REPORT` where it died and what its engine had come to at the last commit, so
-//! that others can replay the journal and compare.
+//! The module exists only under `cfg(windlass_faults)`, which the build script of `windlass-server-faulty`
+//! sets for a second build of these sources. A Cargo feature would not do: features are unified over all
+//! packages that one call of Cargo builds, so the tests would switch it on in the command that ships.
+//!
+//! `WINDLASS_FAULT=after-spawn:17` kills the process when it reaches that point for the 17th time. Several
+//! points are separated by commas; the first that is reached counts. Before that, the process writes the
+//! point and the digest of its engine at the last commit to the file `WINDLASS_FAULT_REPORT`.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,56 +23,56 @@ use windlass_core::{Fact, Input, Timestamp};
 use windlass_store::{Store, StoreError};
 
 use crate::attempt::run_dir;
-use crate::coordinator::{plan_of, read_slate};
+use crate::coordinator::{plan_of, read_wal};
 use crate::schedule::Schedule;
 
-/// Says where to die.
+/// The variable with the points at which the process kills itself.
 pub const FAULT_VARIABLE: &str = "WINDLASS_FAULT";
-/// Says where to leave what the engine had come to.
+/// The variable with the file for the point and the digest.
 pub const REPORT_VARIABLE: &str = "WINDLASS_FAULT_REPORT";
 
-/// A place in the life of a coordinator.
+/// A place in the work of a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Point {
-    /// A new run is written and not committed.
+    /// A new run is written, but not committed.
     BeforeSubmit,
-    /// A new run is stored, and nobody knows its name.
+    /// A new run is stored, but its id was not reported.
     AfterSubmit,
-    /// A resumed run has a new leader; what the old one left still runs.
+    /// A resumed run has a new leader; processes of the old one still run.
     AfterTakeOver,
-    /// What the old leader left is gone, and the journal does not know it.
+    /// The processes of the old leader have ended, but the journal does not know it.
     AfterLeftovers,
-    /// Ends and starts are to be jotted down.
-    BeforeJotting,
-    /// Ends and starts stand on the slate and not in the store, and no process exists.
-    AfterJotting,
-    /// Ends and starts are written and not committed.
+    /// Ends and starts are about to be written to the write-ahead log.
+    BeforeWalWrite,
+    /// Ends and starts are in the write-ahead log, but not in the store, and no process exists.
+    AfterWalWrite,
+    /// Ends and starts are written, but not committed.
     BeforeCommit,
     /// Starts are committed, and no process exists.
     AfterCommit,
     /// One of several attempts is about to get its process.
     BeforeSpawn,
-    /// An attempt has its process, and nobody watches it.
+    /// An attempt has its process, but the leader does not watch it yet.
     AfterSpawn,
-    /// An attempt has ended, and the journal does not know it.
+    /// An attempt has ended, but the journal does not know it.
     AfterExit,
-    /// What a dead holder of a name left is gone, and its name still taken.
+    /// The processes of a dead holder of a name have ended, but the name is still taken.
     AfterClearing,
     /// Every step has ended, and the run still has its leader.
     BeforeStepDown,
-    /// Everything is over, and nobody was told.
+    /// The run has ended and has no leader, but the caller does not know it.
     AfterStepDown,
 }
 
 impl Point {
-    /// All of them, in the order of a life.
+    /// All points, in the order in which a run reaches them.
     pub const ALL: [Self; 14] = [
         Self::BeforeSubmit,
         Self::AfterSubmit,
         Self::AfterTakeOver,
         Self::AfterLeftovers,
-        Self::BeforeJotting,
-        Self::AfterJotting,
+        Self::BeforeWalWrite,
+        Self::AfterWalWrite,
         Self::BeforeCommit,
         Self::AfterCommit,
         Self::BeforeSpawn,
@@ -80,7 +83,7 @@ impl Point {
         Self::AfterStepDown,
     ];
 
-    /// Its name in the variable.
+    /// Returns the name of the point in the variable.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -88,8 +91,8 @@ impl Point {
             Self::AfterSubmit => "after-submit",
             Self::AfterTakeOver => "after-take-over",
             Self::AfterLeftovers => "after-leftovers",
-            Self::BeforeJotting => "before-jotting",
-            Self::AfterJotting => "after-jotting",
+            Self::BeforeWalWrite => "before-wal-write",
+            Self::AfterWalWrite => "after-wal-write",
             Self::BeforeCommit => "before-commit",
             Self::AfterCommit => "after-commit",
             Self::BeforeSpawn => "before-spawn",
@@ -101,7 +104,7 @@ impl Point {
         }
     }
 
-    /// Dies here, if it is time to.
+    /// Kills the process if the variable asks for it.
     pub(crate) fn reached(self) {
         if self == Self::AfterStepDown {
             report(self);
@@ -114,7 +117,7 @@ impl Point {
         }
     }
 
-    /// As [`Point::reached`], right behind a commit.
+    /// Does what [`Point::reached`] does, directly after a commit.
     pub(crate) fn committed(self) {
         let mut progress = progress();
         progress.committed = progress.written;
@@ -123,14 +126,14 @@ impl Point {
     }
 }
 
-/// How often each point has been reached, if it was asked for.
+/// How often each point that the variable names has been reached.
 static TIMES: [AtomicU64; Point::ALL.len()] = [const { AtomicU64::new(0) }; Point::ALL.len()];
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress { time: 0, written: None, committed: None });
 
 struct Progress {
     /// The latest time that the engine was told, in nanoseconds.
     time: u64,
-    /// The digest when facts were last written, and the time up to which it counts.
+    /// The digest when facts were last written, and the time for which it holds.
     written: Option<(u64, u64)>,
     /// The same when they were last known to be committed.
     committed: Option<(u64, u64)>,
@@ -150,7 +153,7 @@ pub(crate) fn note_digest(digest: u64) {
     progress.written = Some((digest, progress.time));
 }
 
-/// Which points to die at, and at which time of reaching them.
+/// Returns the points at which to die, and how often each is reached before.
 fn asked() -> &'static [(Point, u64)] {
     static ASKED: OnceLock<Vec<(Point, u64)>> = OnceLock::new();
     ASKED.get_or_init(|| {
@@ -165,7 +168,7 @@ fn fault(text: &str) -> (Point, u64) {
     (point.expect("a point"), times.parse().expect("a number"))
 }
 
-/// Leaves the point, and the digest that the journal leads to, with the time up to which it counts.
+/// Writes the point, and the digest that the journal leads to with the time for which it holds.
 fn report(point: Point) {
     let Some(path) = env::var_os(REPORT_VARIABLE) else { return };
     let committed = progress().committed;
@@ -173,15 +176,15 @@ fn report(point: Point) {
     fs::write(path, format!("{}\n{committed}", point.name())).expect("the report can be written");
 }
 
-/// The journal of a run, with what its leader has left on the slate.
+/// Returns the journal of a run, with what its leader has left in the write-ahead log.
 pub fn journal(store: &mut Store, run: &str) -> Result<Vec<Fact>, StoreError> {
-    let slate = read_slate(&run_dir(store.dir(), run)).expect("it can be read");
+    let wal = read_wal(&run_dir(store.dir(), run)).expect("it can be read");
     let mut facts = store.facts(run)?;
-    facts.extend(slate.after(&facts).facts);
+    facts.extend(wal.after(&facts).facts);
     Ok(facts)
 }
 
-/// The digest that the journal of a run leads to, at a time in nanoseconds.
+/// Returns the digest that the journal of a run leads to, at a time in nanoseconds.
 pub fn replay(store: &mut Store, run: &str, time: u64) -> Result<u64, StoreError> {
     let record = store.run(run)?;
     let mut schedule = Schedule::new(plan_of(&record).expect("it was run before"));

@@ -17,7 +17,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// How long to wait after a heartbeat that did not get through.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// StopReason a lease is no longer held.
+/// Why a lease is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Lost {

@@ -1,9 +1,13 @@
-//! Runs a command while holding names that all who use the store share.
+//! Runs a command while holding names that all processes of the store share.
 //!
-//! The wrapper beats from a thread of its own, passes signals on, and gives the names back when the
-//! command has ended. If a lease is lost, the command is ended with everything it has started,
-//! before anyone else gets the name. If the wrapper itself is killed, the kernel kills its command,
-//! and whoever takes the name next ends the rest.
+//! The wrapper sends heartbeats from a thread of its own, passes signals on, and releases the names when the
+//! command has ended. If a lease is lost, the command is killed with everything it has started before another
+//! holder gets the name. If the wrapper itself is killed, the kernel kills its command, and the next holder
+//! kills the rest. When the wrapper has the terminal, the command stays in its process group, so that
+//! Ctrl-C, Ctrl-Z and input work; otherwise it gets a group of its own.
+//!
+//! The processes of the command are found by tag, group and parents. The wrapper is no child subreaper: it
+//! would become the parent of processes that are not its own, and would have to reap them.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
@@ -18,23 +22,25 @@ use thiserror::Error;
 use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{Answer, Process, ProcessTree, Refused, Store, StoreError};
 
-use crate::asking::Asking;
 use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
 use crate::ended::Exit;
 use crate::heartbeat::{Heartbeat, HeldNames, Lost};
+use crate::lock_client::LockClient;
 use crate::poll::poll;
+use crate::proc_fs;
+use crate::process_tag::{self, TAG_VARIABLE};
 use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
-use crate::tree::{self, MARKS, marks_with};
+use crate::tree;
 
 /// What to hold, for how long to wait, and what to run.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// The names, taken together or not at all.
+    /// The names, acquired together or not at all.
     pub needs: Vec<Need>,
     /// A semaphore to declare first, and its capacity.
     pub declared: Option<(String, u32)>,
-    /// How long to wait for them; none to wait for as long as it takes.
+    /// How long to wait for them; none to wait without limit.
     pub wait: Option<Duration>,
     /// For how long to hold them.
     pub terms: LeaseTerms,
@@ -42,16 +48,16 @@ pub struct Hold {
     pub command: Vec<OsString>,
 }
 
-/// StopReason the command did not run, or did not come to its end.
+/// Why the command did not run, or was killed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HoldError {
-    /// The names could not be had in time.
+    /// The names were not free in time.
     #[error("could not get {name} in time: held by, or queued behind, {by}")]
     NotHad {
         /// The name that refused.
         name: Name,
-        /// Who has it.
+        /// Its holder, or the first waiter.
         by: HolderId,
     },
     /// A signal ended the wait.
@@ -61,23 +67,23 @@ pub enum HoldError {
         signal: i32,
     },
     /// The command cannot be started.
-    #[error("{command:?} cannot be started: {source}")]
+    #[error("cannot start {command:?}: {source}")]
     Start {
         /// The command.
         command: OsString,
         /// Why.
         source: io::Error,
     },
-    /// The names were lost while the command ran, and it was ended.
-    #[error("{name} was lost, and the command was ended: {why}")]
+    /// The names were lost while the command ran, and it was killed.
+    #[error("{name} was lost, and the command was killed: {why}")]
     Lost {
         /// One of the names.
         name: Name,
         /// Why.
         why: Lost,
     },
-    /// The process without which the hold would be void is not there.
-    #[error("nothing can be held for process {pid}: there is no such process")]
+    /// The process with which the lease should end does not exist.
+    #[error("cannot acquire a lock for process {pid}: no such process")]
     NoProcess {
         /// Its number.
         pid: u32,
@@ -87,7 +93,7 @@ pub enum HoldError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// StopReason it failed.
+        /// Why it failed.
         source: io::Error,
     },
     /// The store cannot be used.
@@ -99,20 +105,24 @@ impl HoldError {
     pub(crate) fn interrupted(signals: &SignalPipe) -> Self {
         match signals.next() {
             Ok(signal) => HoldError::Interrupted { signal },
-            Err(source) => io_error("signals cannot be read")(source),
+            Err(source) => io_error("cannot read signals")(source),
         }
     }
 }
 
-/// Takes the names, runs the command, gives the names back, and returns the command's exit code.
-/// `told` hears who is in the way, if somebody is.
-pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Result<i32, HoldError> {
-    let signals = SignalPipe::open().map_err(io_error("signals cannot be watched"))?;
-    let process = Process::current().map_err(io_error("this process cannot be identified"))?;
+/// Acquires the names, runs the command, releases the names, and returns the command's exit code. Calls
+/// `on_refused` with the holders if the names are not free at once.
+pub fn hold(
+    mut store: Store,
+    order: &Hold,
+    on_refused: impl FnMut(&Refused),
+) -> Result<i32, HoldError> {
+    let signals = SignalPipe::open().map_err(io_error("cannot watch signals"))?;
+    let process = Process::current().map_err(io_error("cannot identify this process"))?;
     let holder = holder_of(&process);
-    let word = holder.as_str().replace(char::is_whitespace, "_");
-    let tree = ProcessTree { mark: tree::mark(&word), group: None };
-    let asking = Asking {
+    let tag = holder.as_str().replace(char::is_whitespace, "_");
+    let tree = process_tag::tree_of(&tag);
+    let client = LockClient {
         holder: &holder,
         needs: &order.needs,
         terms: order.terms,
@@ -123,39 +133,39 @@ pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Resul
         wait: order.wait,
         signals: Some(&signals),
     };
-    let (holds, since) = asking.acquire(&mut store, told)?;
-    let held = Held { holder, holds, since, tree, word };
+    let (holds, since) = client.acquire(&mut store, on_refused)?;
+    let held = Held { holder, holds, since, tree, tag };
     let ended = held.run(&store, order, &signals);
     if matches!(ended, Err(HoldError::Io { .. })) {
-        // Something of the command may still run, so the names are kept until somebody has seen it
-        // gone.
+        // Processes of the command may still run, so the names are kept until the next holder has killed
+        // them.
         return ended;
     }
-    let released = held.give_back(&mut store);
+    let released = held.release(&mut store);
     let code = ended?;
     released?;
     Ok(code)
 }
 
-/// A holder that nobody else on this machine is, was or will be.
+/// Returns an id that no other holder on this machine ever has.
 fn holder_of(process: &Process) -> HolderId {
     static HOLDS: AtomicU64 = AtomicU64::new(1);
     let Process { pid, started, boot, namespace } = process;
     let boot: String = boot.chars().take(8).collect();
     let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
-    // A number and nothing behind it, so the order does not matter.
+    // The number orders no other memory access.
     let number = HOLDS.fetch_add(1, Ordering::Relaxed);
     HolderId::new(format!("process {pid} ({started}.{boot}.{namespace}.{number})"))
 }
 
-/// Names that are held, and by whom.
+/// Names that are held.
 struct Held {
     holder: HolderId,
     holds: Vec<NameHold>,
-    /// Before they were asked for.
+    /// A time before they were claimed.
     since: Instant,
     tree: ProcessTree,
-    word: String,
+    tag: String,
 }
 
 impl Held {
@@ -164,22 +174,22 @@ impl Held {
         let mut running = Running::start(self, order, group, store.dir())?;
         let beat = self.beat(order, &running);
         if beat.is_late() {
-            // We were stopped before the command began, and somebody who found nothing of it may
-            // have taken over.
+            // This process was suspended before the command began, and another holder that found no process
+            // of it may have taken over.
             return Err(running.end(self, Lost::Expired));
         }
         // Most commands are short, and over before a heartbeat is due.
         if let Some(code) = running.until_end(self, signals, Losing::NotYet(beat.first()))? {
             return Ok(code);
         }
-        let (losing, mut writer) = io::pipe().map_err(io_error("a pipe cannot be made"))?;
+        let (losing, mut writer) = io::pipe().map_err(io_error("cannot create a pipe"))?;
         let heartbeat = Heartbeat::start(store.opener(), beat, move |lost| {
-            // Nobody listens any more once the command has ended.
+            // There is no reader any more once the command has ended.
             let _ = writer.write(&[lost as u8]);
         });
-        let _heartbeat = heartbeat.map_err(io_error("heartbeats cannot be sent"))?;
+        let _heartbeat = heartbeat.map_err(io_error("cannot send heartbeats"))?;
         let ended = running.until_end(self, signals, Losing::By(&losing))?;
-        Ok(ended.expect("it is waited for without an end"))
+        Ok(ended.expect("the wait has no time limit"))
     }
 
     fn beat(&self, order: &Hold, running: &Running) -> HeldNames {
@@ -188,12 +198,12 @@ impl Held {
             names: self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect(),
             terms: order.terms,
             since: self.since,
-            group: tree::group_of(running.child.id()),
+            group: proc_fs::group_of(running.child.id()),
         }
     }
 
-    /// Gives the names back. Whoever finds that one was not ours any more was not alone.
-    fn give_back(&self, store: &mut Store) -> Result<(), HoldError> {
+    /// Releases the names. Fails if one of them was no longer held: another holder may have had it.
+    fn release(&self, store: &mut Store) -> Result<(), HoldError> {
         let lost = store.transact_leases(|transaction| {
             let mut lost = None;
             for NameHold { name, token, .. } in &self.holds {
@@ -231,12 +241,14 @@ impl Running {
         let (program, arguments) = order.command.split_first().expect("a command is never empty");
         let mut command = Command::new(program);
         command.args(arguments).env(FENCE_VARIABLE, fence(&held.tokens()));
-        command.env(MARKS, marks_with(&held.word)).env(STATE_VARIABLE, store);
+        command
+            .env(TAG_VARIABLE, process_tag::inherited_with(&held.tag))
+            .env(STATE_VARIABLE, store);
         let start = |source| HoldError::Start { command: program.clone(), source };
-        Ok(Self { child: spawn(&mut command, group, &held.word).map_err(start)?, group })
+        Ok(Self { child: spawn(&mut command, group, &held.tag).map_err(start)?, group })
     }
 
-    /// Waits for the command, passing signals on, and ends it if the lease is lost. None if it has
+    /// Waits for the command, passes signals on, and kills it if the lease is lost. Returns none if it has
     /// not ended when the first heartbeat is due.
     fn until_end(
         &mut self,
@@ -261,7 +273,7 @@ impl Running {
                 return Ok(Some(Exit::from(self.reap()?).code()));
             }
             if ready[1] {
-                self.pass_on(signals.next().map_err(io_error("signals cannot be read"))?);
+                self.pass_on(signals.next().map_err(io_error("cannot read signals"))?);
             }
             match losing {
                 Losing::NotYet(_) => return Ok(None),
@@ -275,7 +287,7 @@ impl Running {
         self.child.wait().map_err(io_error(WAITING))
     }
 
-    /// Passes a signal on. Those that come from the terminal reach a shared group by themselves.
+    /// Passes a signal on. The terminal sends its signals to a shared group itself.
     fn pass_on(&self, signal: i32) {
         let number = pid(self.child.id()).expect("a child has a number");
         let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
@@ -287,14 +299,14 @@ impl Running {
         };
     }
 
-    /// Ends the command and everything it has started.
+    /// Kills the command and everything it has started.
     fn end(&mut self, held: &Held, why: Lost) -> HoldError {
-        let group = tree::group_of(self.child.id());
+        let group = proc_fs::group_of(self.child.id());
         let tree = ProcessTree { group, ..held.tree.clone() };
-        // The command itself is ours to kill, whatever is found of the rest.
-        let killed = self.child.kill().and_then(|()| tree::end(&tree));
+        // The command itself is killed even if the search for the rest fails.
+        let killed = self.child.kill().and_then(|()| tree::kill(&tree));
         let reaped = self.reap();
-        match killed.map_err(io_error("the command cannot be ended")).and(reaped) {
+        match killed.map_err(io_error("cannot kill the command")).and(reaped) {
             Ok(_) => HoldError::Lost { name: held.holds[0].name.clone(), why },
             Err(error) => error,
         }
@@ -304,9 +316,9 @@ impl Running {
 /// How a running command learns that its lease is lost.
 #[derive(Clone, Copy)]
 enum Losing<'a> {
-    /// Not before this time is over.
+    /// It is not lost before this time has passed.
     NotYet(Duration),
-    /// By what is written here.
+    /// The heartbeat thread writes to this pipe.
     By(&'a PipeReader),
 }
 
@@ -319,7 +331,7 @@ fn why(mut losing: &PipeReader) -> Lost {
     }
 }
 
-const WAITING: &str = "the command cannot be waited for";
+const WAITING: &str = "cannot wait for the command";
 
 fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> HoldError {
     move |source| HoldError::Io { what, source }

@@ -3,7 +3,7 @@
 //! A [`Coordinator`] takes everything that has happened, applies all of it to the engine, appends
 //! all facts in one transaction, and only then acts. Names that steps share with the rest of the
 //! machine are taken in the same commit as the start that needs them. No policy lives here: what
-//! starts when is decided by the engine, who holds a name by core's lock.
+//! starts when is decided by the engine, which holder gets a name by core's lock.
 //!
 //! ```
 //! use windlass_server::{Coordinator, End, RunRecord, RunView, Store};
@@ -15,7 +15,7 @@
 //! let state = dir.path().join("state");
 //! let coordinator = Coordinator::submit(Store::open(&state)?, run)?;
 //! let id = coordinator.run_id().to_owned();
-//! // What happens under way is told; a kill in between loses nothing: `Coordinator::resume`.
+//! // Updates are reported under way; a kill in between loses nothing: `Coordinator::resume`.
 //! let end = coordinator.lead(|_update| ())?;
 //! assert_eq!(end, End::Succeeded);
 //!
@@ -28,21 +28,20 @@
 //! |---|---|
 //! | running a workflow, resuming it, trying again, cancelling | [`Coordinator`], [`Ask`] |
 //! | a command under locks or semaphores | [`hold()`], [`Hold`] |
-//! | a guard by itself, and what a person decides | [`Watch`], [`check`], [`decide`] |
-//! | runs as they are and were | [`RunView`], [`open_runs`], [`history`], [`CriticalPath`] |
+//! | a guard by itself, and the decision of a user | [`Watch`], [`check`], [`decide`] |
+//! | showing runs | [`RunView`], [`open_runs`], [`history`], [`CriticalPath`] |
 //! | why a step waits | [`Explanation`] |
-//! | forgetting | [`prune`] |
+//! | deleting old runs | [`prune`] |
 //!
 //! The command `windlass` is this crate with arguments and a display; most programs want that, or the
 //! library `windlass`, and not this one. It needs Linux: processes are found in `/proc`.
 
-mod asking;
 mod attempt;
+mod channel;
 mod clock;
 mod command;
 mod coordinator;
 mod ended;
-mod ender;
 mod events;
 #[cfg(windlass_faults)]
 pub mod fault;
@@ -51,21 +50,24 @@ mod guard;
 mod heartbeat;
 mod hold;
 mod launch;
+mod leader_file;
 mod limit_tag;
+mod lock_client;
 mod log_file;
 mod log_pipe;
 mod log_pipes;
 mod logs;
 mod look;
-mod mailbox;
 mod nesting;
 mod orphans;
 mod outputs;
 mod own_logs;
 mod poll;
-mod presence;
 mod primitive;
+mod proc_fs;
+mod process_tag;
 mod processes;
+mod reaper;
 mod schedule;
 mod signals;
 mod size;
@@ -73,7 +75,6 @@ mod spawn;
 mod tree;
 mod users;
 
-pub use asking::{other_users_leftover, waits_for_its_own};
 pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Update, ask};
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
@@ -83,13 +84,14 @@ pub use guard::{
 };
 pub use heartbeat::Lost;
 pub use hold::{Hold, HoldError, hold};
+pub use lock_client::{other_users_leftover, waits_for_its_own};
 pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};
 pub use look::{
-    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
-    Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    Skipped, StepExplanation, StepState, StepView, WaitReason, command_line, find_run, history,
-    open_runs, prune, run_names, step_argument,
+    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderLabel,
+    HolderNames, HolderView, Listed, LookError, Orphan, PruneError, Pruned, PrunedRun, Pruning,
+    RunState, RunView, Skipped, StepExplanation, StepState, StepView, WaitReason, command_line,
+    find_run, history, open_runs, prune, run_names, step_argument,
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};

@@ -1,9 +1,10 @@
-//! A number that a process inherits whatever it does with its environment, its group and its session.
+//! The tag of a process as a number, which it inherits whatever it does with its environment, group and
+//! session.
 //!
-//! Every process that a command starts inherits its words in an environment variable (see `tree`), but
+//! Every process that a command starts inherits its tags in an environment variable (`process_tag`), but
 //! `env -i` clears them. Resource limits are inherited over fork, exec and `setsid`, so the number is the
 //! soft limit on file locks (`RLIMIT_LOCKS`): since version 2.4.25 no Linux kernel enforces that limit, and
-//! its usual value is "unlimited". The number follows from the word, so it is stored nowhere, and a new
+//! its usual value is "unlimited". The number follows from the tag, so it is stored nowhere, and a new
 //! leader or the next holder of a lock can compute it. A process loses it only by setting that limit.
 //!
 //! One process has one number. A run inside a step gives its steps numbers of their own; a command
@@ -18,16 +19,16 @@ use std::sync::LazyLock;
 
 use libc::{RLIMIT_LOCKS, pid_t, prlimit64, rlimit64};
 
-/// How the words of a run begin, before its id.
-const RUN_PREFIX: &str = "run-";
+use crate::process_tag::{RUN_PREFIX, run_of};
+
 /// The three highest bits of a tag: far above any limit that is meant as one, and neither the largest signed
 /// nor the largest unsigned number, which programs use for "unlimited".
 const TAG_BITS: u64 = 0b010 << 61;
 const TAG_MASK: u64 = 0b111 << 61;
-/// The lowest bits follow from the word, those between from the run, so that the attempts of a run are
+/// The lowest bits follow from the tag text, those between from the run, so that the attempts of a run are
 /// known by their run as well.
-const WORD_BITS: u32 = 31;
-const WORD_MASK: u64 = (1 << WORD_BITS) - 1;
+const TEXT_BITS: u32 = 31;
+const TEXT_MASK: u64 = (1 << TEXT_BITS) - 1;
 /// How `/proc/PID/limits` names the limit.
 const LIMIT_LABEL: &str = "Max file locks";
 
@@ -39,10 +40,10 @@ static OWN: LazyLock<Option<rlimit64>> = LazyLock::new(|| limit_of(0).ok());
 pub(crate) struct LimitTag(u64);
 
 impl LimitTag {
-    /// Returns the tag of the processes that work for `word`.
-    fn of(word: &str) -> Self {
-        let run = hash(run_of(word).unwrap_or(word));
-        Self(TAG_BITS | (run << WORD_BITS) & !TAG_MASK | hash(word) & WORD_MASK)
+    /// Returns the number for the tag `text`.
+    fn of(text: &str) -> Self {
+        let run = hash(run_of(text).unwrap_or(text));
+        Self(TAG_BITS | (run << TEXT_BITS) & !TAG_MASK | hash(text) & TEXT_MASK)
     }
 
     /// Returns the tag of a process; none if it has none, or cannot be seen.
@@ -63,8 +64,7 @@ impl LimitTag {
     }
 }
 
-/// The tags of all processes that work for a word: one, or, if the word names a run, those of all its
-/// attempts.
+/// The numbers of all processes that carry a tag: one, or, if the tag names a run, those of all its attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TagPattern {
     tag: LimitTag,
@@ -72,9 +72,9 @@ pub(crate) struct TagPattern {
 }
 
 impl TagPattern {
-    pub(crate) fn of(word: &str) -> Self {
-        let is_run = run_of(word).is_some_and(|run| word.len() == RUN_PREFIX.len() + run.len());
-        Self { tag: LimitTag::of(word), mask: if is_run { !WORD_MASK } else { u64::MAX } }
+    pub(crate) fn of(text: &str) -> Self {
+        let is_run = run_of(text).is_some_and(|run| text.len() == RUN_PREFIX.len() + run.len());
+        Self { tag: LimitTag::of(text), mask: if is_run { !TEXT_MASK } else { u64::MAX } }
     }
 
     pub(crate) fn matches(self, tag: LimitTag) -> bool {
@@ -87,12 +87,12 @@ impl TagPattern {
 pub(crate) struct NewTag(rlimit64);
 
 impl NewTag {
-    /// Returns the tag for a new process that works for `word`; none if it keeps that of this process,
+    /// Returns the number for a new process that carries the tag `text`; none if it keeps that of this process,
     /// or if this process may not set it.
-    pub(crate) fn for_child(word: &str) -> Option<Self> {
+    pub(crate) fn for_child(text: &str) -> Option<Self> {
         let own = (*OWN)?;
-        let keeps = run_of(word).is_none() && LimitTag::from_limit(own.rlim_cur).is_some();
-        let LimitTag(number) = LimitTag::of(word);
+        let keeps = run_of(text).is_none() && LimitTag::from_limit(own.rlim_cur).is_some();
+        let LimitTag(number) = LimitTag::of(text);
         let limit = rlimit64 { rlim_cur: number, ..own };
         (!keeps && number <= own.rlim_max).then_some(Self(limit))
     }
@@ -103,11 +103,6 @@ impl NewTag {
         // SAFETY: the pointer is to a place of its type that outlives the call.
         unsafe { prlimit64(0, RLIMIT_LOCKS, &raw const self.0, ptr::null_mut()) };
     }
-}
-
-/// Returns the id of the run that a word names, or to one of whose attempts, hooks or checks it belongs.
-pub(crate) fn run_of(word: &str) -> Option<&str> {
-    word.strip_prefix(RUN_PREFIX)?.split('-').next()
 }
 
 /// Reads the limit of a process; 0 is the calling one.
@@ -142,12 +137,12 @@ mod tests {
     #[test]
     fn a_tag_is_that_of_its_word_and_of_its_run() {
         let tag = LimitTag::of("run-1a2b-1-7-1");
-        for word in ["run-1a2b-1-7-1", "run-1a2b"] {
-            assert!(TagPattern::of(word).matches(tag), "{word}");
+        for text in ["run-1a2b-1-7-1", "run-1a2b"] {
+            assert!(TagPattern::of(text).matches(tag), "{text}");
         }
         let others = ["run-1a2b-2-7-1", "run-1a2b-1-7-2", "run-1a2b-1-71", "run-1a2", "run-", "x"];
-        for word in others {
-            assert!(!TagPattern::of(word).matches(tag), "{word}");
+        for text in others {
+            assert!(!TagPattern::of(text).matches(tag), "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! The first half of the limit goes into the log itself. What is printed beyond that goes into parts of
 //! one length, in a directory beside the log, of which only the newest are kept, together as long as
 //! the other half. When the attempt has ended, the parts are added to the log, behind a line that
-//! tells how much was left out. A leader that is killed leaves the parts where they are: readers find
+//! says how much was left out. A log is created with its first byte, so a silent step costs no file. A leader that is killed leaves the parts where they are: readers find
 //! them there, and the next leader adds them.
 
 use std::fs::{self, File};
@@ -36,13 +36,13 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// The log of one attempt, to which nothing else writes.
+    /// Describes the log of one attempt, to which nothing else writes.
     pub(crate) fn new(path: PathBuf, limit: u64) -> Self {
         let tail = beside(&path, TAIL);
         Self { path, tail, part_bytes: (limit / PARTS).max(1), printed: 0, failed: false }
     }
 
-    /// The log of call number `call` of a hook. All calls add to one log, each up to its limit.
+    /// Describes the log of call number `call` of a hook. All calls append to one log, each up to its limit.
     pub(crate) fn of_call(path: PathBuf, limit: u64, call: u32) -> Self {
         let tail = beside(&path, &format!("{call}.{TAIL}"));
         Self { tail, ..Self::new(path, limit) }
@@ -52,12 +52,12 @@ impl LogFile {
         &self.path
     }
 
-    /// Creates the file, though nothing was printed.
+    /// Creates the file even if nothing was printed.
     pub(crate) fn create(&self) -> io::Result<()> {
         open(&self.path).map(drop)
     }
 
-    /// Adds what was printed. Does nothing after an error, which was returned once.
+    /// Appends what was printed. Does nothing after an error, which was returned once.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.failed {
             return Ok(());
@@ -67,12 +67,12 @@ impl LogFile {
         written
     }
 
-    /// Whether there are parts to be added to the log.
+    /// Returns whether there are parts to be added to the log.
     pub(crate) fn has_tail(&self) -> bool {
         self.printed > HEAD_PARTS * self.part_bytes
     }
 
-    /// Adds the parts to the log. Takes as long as it takes to copy them.
+    /// Adds the parts to the log, which copies them.
     pub(crate) fn complete(&self) -> io::Result<()> {
         if self.failed {
             return Ok(());
@@ -119,7 +119,7 @@ fn open(path: &Path) -> io::Result<File> {
     Access::open(path, File::options().append(true))
 }
 
-/// The path with something more behind its name.
+/// Returns the path with an extension added to its name.
 fn beside(path: &Path, more: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -138,7 +138,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// There are none in a directory that cannot be read, as a rule because it does not exist.
+    /// Lists the parts; there are none if the directory cannot be read, usually because it does not exist.
     fn of(dir: &Path) -> Self {
         let Ok(entries) = fs::read_dir(dir) else { return Self::default() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -153,7 +153,7 @@ impl Parts {
         self.numbers.iter().map(|number| self.dir.join(number.to_string()))
     }
 
-    /// The line that tells what was left out before the parts, if something was.
+    /// Returns the line that says how much was left out before the parts, if something was.
     fn gap(&self) -> Option<String> {
         let left_out = self.numbers.first()? * self.part_bytes;
         let (left_out, limit) = (size(left_out), size(PARTS * self.part_bytes));
@@ -161,14 +161,14 @@ impl Parts {
         (self.numbers[0] > 0).then_some(line)
     }
 
-    /// The same for parts that a killed leader has left: it may have begun to add them to the log, and
-    /// then the log is longer than its half already.
+    /// Returns that line for parts that a killed leader has left. The leader may have begun to add them to
+    /// the log, and then the log is longer than its half already.
     fn gap_unless_in(&self, log: &Path) -> Option<String> {
         let length = fs::metadata(log).map_or(0, |log| log.len());
         self.gap().filter(|_| length <= HEAD_PARTS * self.part_bytes)
     }
 
-    /// Adds them to the log one by one, so that never more than one is there twice.
+    /// Adds the parts to the log one by one, so that at most one of them exists twice.
     fn add_to(&self, log: &Path, gap: Option<String>) -> io::Result<()> {
         let mut out = open(log)?;
         if let Some(gap) = gap {
@@ -183,7 +183,7 @@ impl Parts {
     }
 }
 
-/// What ends the last line of a log, if it is not complete.
+/// Returns the newline that completes the last line of a log, if it lacks one.
 fn line_break_after(log: &Path) -> io::Result<&'static [u8]> {
     let mut file = open_log_file(log)?;
     let mut last = [b'\n'];
@@ -260,8 +260,7 @@ pub fn log_length(log: &Path) -> u64 {
     length(log) + gap + rest
 }
 
-/// Opens one file of a log to read it. A link, or whatever else stands in its place, is refused, and not
-/// waited for.
+/// Opens one file of a log to read it. Anything but a regular file is refused, without waiting for it.
 ///
 /// ```
 /// let dir = tempfile::tempdir()?;
@@ -277,12 +276,12 @@ pub fn open_log_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The file that what is printed now goes to.
+/// The file to which the next output goes.
 pub(crate) fn newest_file(log: &Path) -> PathBuf {
     Parts::of(&beside(log, TAIL)).paths().next_back().unwrap_or_else(|| log.to_owned())
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes.
 fn size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let fits = units.into_iter().find(|(unit, _)| bytes >= *unit);

@@ -1,7 +1,8 @@
 //! The pipe that the processes of an attempt print to, and the log file that it is written to.
 //!
 //! Standard output and standard error of an attempt are one pipe, so their order stays, and a process
-//! may open them again (`echo E > /dev/stderr`): a regular file would be truncated by that. The leader
+//! may open them again (`echo E > /dev/stderr`): a regular file would be truncated by that, a socket cannot
+//! be opened by its path, and an append-only file needs root. The leader
 //! is the only reader of the pipe and the only writer of the log. A full pipe makes the attempt wait, so
 //! nothing is lost while the leader is busy. Knows nothing of processes or steps.
 

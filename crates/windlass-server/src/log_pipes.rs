@@ -16,15 +16,15 @@ use crate::log_pipe::{CHUNK_BYTES, Drained, LogPipe};
 
 /// How long a pipe rests.
 const REST: Duration = Duration::from_millis(1);
-/// What the table calls the output of a process, besides the number of the process.
+/// The bit that tells the key of an output pipe from that of a process; the rest of the key is the pid.
 const OUTPUT: u64 = 1 << 32;
-/// The table tells once that something can be read.
+/// Each event is reported once, until the pipe is read and watched again.
 const ONCE: EventFlags = EventFlags::IN.union(EventFlags::ONESHOT);
 
-/// The pipes of all attempts, by the numbers of their processes.
+/// The pipes of all attempts, by the pids of their processes.
 pub(crate) struct LogPipes {
     pipes: BTreeMap<u32, LogPipe>,
-    /// Which pipes rest, and until when.
+    /// The pipes that rest, and until when.
     resting: VecDeque<(Instant, u32)>,
     buffer: Box<[u8]>,
     /// Why a log cannot be written.
@@ -37,12 +37,12 @@ impl LogPipes {
         Self { pipes: BTreeMap::new(), resting: VecDeque::new(), buffer, error: None }
     }
 
-    /// Reads what a process prints, whose pipe is watched, from now on.
+    /// Adds the pipe of a process, which is watched already.
     pub(crate) fn add(&mut self, process: u32, pipe: LogPipe) {
         self.pipes.insert(process, pipe);
     }
 
-    /// The process whose output the table calls by this name.
+    /// Returns the pid of the process whose output has this key.
     pub(crate) fn named(name: u64) -> Option<u32> {
         name.checked_sub(OUTPUT).and_then(|number| u32::try_from(number).ok())
     }
@@ -53,19 +53,19 @@ impl LogPipes {
     }
 
     /// Reads the pipes that have rested.
-    pub(crate) fn drain_rested(&mut self, table: impl AsFd) -> io::Result<()> {
+    pub(crate) fn drain_rested(&mut self, epoll: impl AsFd) -> io::Result<()> {
         let now = Instant::now();
         while let Some((_, process)) = self.resting.pop_front_if(|(due, _)| *due <= now) {
-            self.drain(process, &table)?;
+            self.drain(process, &epoll)?;
         }
         Ok(())
     }
 
-    /// Reads some of what a process has printed, and has the table tell of more.
-    pub(crate) fn drain(&mut self, process: u32, table: impl AsFd) -> io::Result<()> {
+    /// Reads some of what a process has printed, and watches for more.
+    pub(crate) fn drain(&mut self, process: u32, epoll: impl AsFd) -> io::Result<()> {
         let Some(pipe) = self.pipes.get_mut(&process) else { return Ok(()) };
         match pipe.drain(&mut self.buffer) {
-            // It would be reported as readable for ever.
+            // The pipe would be reported as readable for ever.
             Ok(Drained::Closed) => return Ok(()),
             Ok(Drained::Little) => {
                 self.resting.push_back((Instant::now() + REST, process));
@@ -74,7 +74,7 @@ impl LogPipes {
             Ok(Drained::Much | Drained::Nothing) => {}
             Err(error) => drop(self.error.get_or_insert(error)),
         }
-        Ok(epoll::modify(table, pipe, name(process), ONCE)?)
+        Ok(epoll::modify(epoll, pipe, name(process), ONCE)?)
     }
 
     /// Writes the last of what a process has printed to its log.
@@ -96,9 +96,9 @@ impl LogPipes {
     }
 }
 
-/// Has the table tell that a process has printed something.
-pub(crate) fn watch(process: u32, output: impl AsFd, table: impl AsFd) -> io::Result<()> {
-    Ok(epoll::add(table, output, name(process), ONCE)?)
+/// Watches the output of a process.
+pub(crate) fn watch(process: u32, output: impl AsFd, epoll: impl AsFd) -> io::Result<()> {
+    Ok(epoll::add(epoll, output, name(process), ONCE)?)
 }
 
 fn name(process: u32) -> EventData {

@@ -1,4 +1,4 @@
-//! What attempts have printed: plain files, read back with bounded memory.
+//! Reads the end of a log with bounded memory.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::log_file::{newest_file, open_log_file};
 pub struct Tail {
     /// The last lines.
     pub text: Vec<u8>,
-    /// How many bytes stand before them.
+    /// The number of bytes before them.
     pub skipped: u64,
 }
 
-/// The last lines of a log, as many as are within `most` bytes; of a longer last line, its end. A log
-/// that does not exist is empty.
+/// Returns the last lines of a log that fit into `most` bytes; of a longer last line, its end. A log that
+/// does not exist is empty.
 ///
 /// ```
 /// let dir = tempfile::tempdir()?;
@@ -35,7 +35,7 @@ pub fn tail(log: &Path, most: u64) -> io::Result<Tail> {
     let mut skipped = length.saturating_sub(most);
     file.seek(SeekFrom::Start(skipped))?;
     let mut text = Vec::new();
-    // Whoever still writes to it does not make it longer for us.
+    // What is appended meanwhile is not read.
     file.take(most).read_to_end(&mut text)?;
     if skipped > 0
         && let Some(end) = text.iter().position(|byte| *byte == b'\n')

@@ -1,7 +1,9 @@
-//! What can be seen of runs: read from the store, which nothing here writes to.
+//! Shows runs as they are and were, and why their steps wait. Only `prune` writes to the store.
 //!
-//! The states of steps come from the journal, through the same engine that ran them; how their
-//! attempts went is kept beside it. Everything is read in one look, so it was true together at one
+//! The journal of a run is replayed through the engine that wrote it, so no second rule says what a state is
+//! or why a step waits. What is not journaled (places in the queue, reservations) follows once the engine
+//! has decided what its leader would decide now, without beginning anything. Names that refuse a step are
+//! read from the queues of the store. A run is read in one transaction, so what is shown was true at one
 //! moment. Times are milliseconds since 1970.
 
 mod cause;
@@ -10,7 +12,8 @@ mod error;
 mod expected;
 mod find;
 mod guarded;
-mod holder;
+pub(crate) mod holder;
+mod holder_label;
 mod list;
 mod prune;
 mod reason;
@@ -23,7 +26,8 @@ pub use critical::CriticalPath;
 pub use error::LookError;
 pub use expected::{Estimate, Expectations, Expected};
 pub use find::{find_run, run_names, step_argument};
-pub use holder::{People, command_line};
+pub use holder::{HolderNames, command_line};
+pub use holder_label::HolderLabel;
 pub use list::{Listed, history, open_runs};
 pub use prune::{Orphan, PruneError, Pruned, PrunedRun, Pruning, prune};
 pub use run::{RunState, RunView};

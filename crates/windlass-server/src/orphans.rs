@@ -1,8 +1,8 @@
-//! Processes that have lost their parents and were given to this one.
+//! Orphans: processes that have lost their parents and have become children of this one.
 //!
-//! This process takes the place of the first one for everything that it has started, however far
-//! down: what loses its parent becomes a child of ours. So nothing that a step starts can get out of
-//! sight, and whether it has left anything behind is one look at a list that is empty as a rule.
+//! This process is a child subreaper: a descendant that loses its parent becomes its child, however often it
+//! has forked. So a step cannot lose a process, and whether it has left one is one read of a list that is
+//! usually empty. Does not decide to which step an orphan belongs.
 
 use std::fs::File;
 use std::io;
@@ -13,48 +13,49 @@ use rustix::process::{getpid, set_child_subreaper};
 
 use crate::attempt::pid;
 use crate::limit_tag::LimitTag;
+use crate::proc_fs::{self, Process};
 use crate::spawn::{is_spawned, reap};
-use crate::tree::{self, MARKS, Process};
 
 /// The orphans of this process.
 pub(crate) struct Orphans {
-    /// The children of the first thread, which is the one that is given orphans.
+    /// The list of the children of the first thread, to which the kernel gives orphans.
     list: Option<File>,
-    /// Our own group. Attempts have groups of their own, so whoever is in ours is none of theirs.
+    /// The group of this process. Attempts have groups of their own, so no process in it is theirs.
     group: u32,
 }
 
-/// One that lives.
+/// An orphan that is alive.
 pub(crate) struct Orphan {
     pub(crate) process: Process,
-    /// The words that mark it.
-    pub(crate) words: Vec<Vec<u8>>,
-    pub(crate) tag: Option<LimitTag>,
+    /// The tags in its environment.
+    pub(crate) tags: Vec<Vec<u8>>,
+    /// The tag in its resource limit.
+    pub(crate) limit_tag: Option<LimitTag>,
 }
 
 impl Orphans {
-    /// Has orphans given to this process from now on.
+    /// Makes this process the parent of orphans from now on.
     pub(crate) fn receive() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         let this = std::process::id();
-        // Not every kernel has it.
+        // Not every kernel has this file.
         let list = File::open(format!("/proc/{this}/task/{this}/children")).ok();
         // Not by `getpgrp`: in a namespace of processes the group may be outside, and has no number here.
-        let group = tree::look(this).map_or(0, |this| this.group);
+        let group = proc_fs::alive(this).map_or(0, |this| this.group);
         Ok(Self { list, group })
     }
 
-    /// The orphans that live; those that have ended are reaped.
+    /// Returns the orphans that are alive, and reaps those that have ended.
     pub(crate) fn look(&self) -> io::Result<Vec<Orphan>> {
         let children = self.children()?.into_iter().filter(|&child| !is_spawned(child));
         children.filter_map(|child| self.look_at(child).transpose()).collect()
     }
 
     fn look_at(&self, child: u32) -> io::Result<Option<Orphan>> {
-        match tree::stat(child)? {
+        match proc_fs::stat(child)? {
             Some((process, true)) if process.group != self.group => {
-                let (words, tag) = (tree::words(child, MARKS)?, LimitTag::of_process(child));
-                Ok(Some(Orphan { process, words, tag }))
+                let (tags, limit_tag) = (proc_fs::tags(child)?, LimitTag::of_process(child));
+                Ok(Some(Orphan { process, tags, limit_tag }))
             }
             Some((process, false)) if process.group != self.group => {
                 match pid(child).map_or(Ok(None), reap) {
@@ -72,7 +73,7 @@ impl Orphans {
     fn children(&self) -> io::Result<Vec<u32>> {
         let Some(list) = &self.list else {
             let this = std::process::id();
-            let all = tree::all()?.into_iter();
+            let all = proc_fs::all()?.into_iter();
             return Ok(all.filter(|(child, _)| child.parent == this).map(|(c, _)| c.pid).collect());
         };
         let mut text = Vec::new();
@@ -80,7 +81,7 @@ impl Orphans {
         loop {
             let length = list.read_at(&mut chunk, text.len() as u64)?;
             text.extend(&chunk[..length]);
-            // Only the end leaves so much room.
+            // The kernel fills the buffer up to the last whole number, except at the end.
             if length < chunk.len() / 2 {
                 break;
             }
@@ -97,10 +98,11 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::process_tag::TAG_VARIABLE;
     use crate::spawn::{GroupChoice, spawn};
 
     #[test]
-    fn whoever_else_looks_may_reap_an_orphan_first() {
+    fn another_thread_may_reap_an_orphan_first() {
         let all_started = AtomicBool::new(false);
         let look = || {
             let orphans = Orphans::receive().expect("they are given to us");
@@ -111,8 +113,10 @@ mod tests {
         thread::scope(|scope| {
             let looking = [scope.spawn(look), scope.spawn(look)];
             let mut shell = Command::new("sh");
-            // Marked, so that no run of another test takes what it leaves for its own.
-            shell.args(["-c", "for i in $(seq 300); do (true &); done"]).env(MARKS, "a-stranger");
+            // Tagged, so that no run of another test takes what it leaves for its own.
+            shell
+                .args(["-c", "for i in $(seq 300); do (true &); done"])
+                .env(TAG_VARIABLE, "a-stranger");
             let mut shell = spawn(&mut shell, GroupChoice::Own, "a-stranger").expect("it starts");
             let ended = shell.wait();
             all_started.store(true, Relaxed);

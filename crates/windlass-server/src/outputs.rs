@@ -1,8 +1,8 @@
-//! What steps have written to `$WINDLASS_OUTPUT`, for those that come after them.
+//! The outputs of steps: what they write to `$WINDLASS_OUTPUT` for the steps after them.
 //!
-//! Each attempt has a file of its own, and that of the attempt that succeeded counts. It is read
-//! when the attempt ends, so that a mistake is the mistake of whoever wrote it, and synced before
-//! the end is stored.
+//! Each attempt has a file of its own, and that of the attempt that succeeded counts. The file is read when
+//! the attempt ends, so that an error in it fails the step that wrote it, and synced before the end is
+//! stored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,37 +19,37 @@ use windlass_store::Access;
 
 use crate::attempt::log_path;
 
-/// More than anybody hands on by variables.
+/// The largest file that is accepted.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Why what a step has written is of no use.
+/// Why the outputs of a step cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum OutputError {
-    #[error("it is larger than {MOST_BYTES} bytes")]
+    #[error("larger than {MOST_BYTES} bytes")]
     TooLarge,
-    #[error("it is not a file")]
+    #[error("not a regular file")]
     NotAFile,
-    #[error("it is not text in UTF-8")]
+    #[error("not valid UTF-8")]
     NotText,
     #[error("line {line} is not of the form key=value")]
     NotAPair { line: usize },
     #[error("the value of {key:?} contains a NUL byte")]
     Nul { key: String },
-    #[error("it begins like JSON and is none: {0}")]
+    #[error("invalid JSON: {0}")]
     NotJson(#[from] serde_json::Error),
-    #[error("it cannot be read: {0}")]
+    #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Where an attempt writes.
+/// Returns the file for the outputs of an attempt.
 pub(crate) fn path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
     log_path(dir, grant, step).with_extension("out")
 }
 
-/// What was written to `path`; nothing if nothing was. Once this has returned, it stays.
+/// Reads and syncs the outputs in `path`; there are none if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError> {
     let mut text = Vec::new();
-    // A pipe that nobody writes to must not hold up the run.
+    // A fifo without a writer must not block the run.
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     match OpenOptions::new().read(true).custom_flags(no_wait).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -58,7 +58,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError>
         Ok(file) => {
             restrict(path, &file)?;
             file.sync_all()?;
-            // One byte more tells whether there is more.
+            // One byte more shows whether the file is too large.
             file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
         }
     }
@@ -68,8 +68,8 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError>
     parse(&String::from_utf8(text).map_err(|_| OutputError::NotText)?)
 }
 
-/// Gives what a step has created with a umask of its own the mode that other files of the run have. What
-/// lies elsewhere, behind a link, is the step's affair.
+/// Gives a file that a step has created with a umask of its own the mode of the run's other files. A file
+/// behind a link is left as it is.
 fn restrict(path: &Path, file: &File) -> io::Result<()> {
     let created = fs::symlink_metadata(path)?;
     match created.is_file() && created.uid() == geteuid().as_raw() {
@@ -78,9 +78,9 @@ fn restrict(path: &Path, file: &File) -> io::Result<()> {
     }
 }
 
-/// What is said about an attempt, where its output stands.
+/// Appends a message about an attempt to its log.
 pub(crate) fn complain(log: &Path, what: &str) {
-    // The log is the place for it; if that fails too, the code has to do.
+    // If the log cannot be written either, the exit code has to do.
     let log = Access::open(log, OpenOptions::new().append(true));
     let _ = log.and_then(|mut log| log.write_all(format!("windlass: {what}\n").as_bytes()));
 }
@@ -96,8 +96,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
     }
 }
 
-/// Everything behind the first `=` of a line is its value, as it stands; the last line of a key
-/// counts.
+/// Parses lines `key=value`. A value is everything behind the first `=`; the last line of a key counts.
 fn from_lines(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
     let lines = text.split('\n').enumerate().filter(|(_, line)| !line.is_empty());
     let pairs = lines.map(|(number, line)| {
@@ -108,7 +107,7 @@ fn from_lines(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
     pairs.collect()
 }
 
-/// A text is its value, anything else is its value as JSON.
+/// Parses a JSON object. A string is its value; anything else is its value as JSON.
 fn from_json(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
     let values: BTreeMap<String, Value> = serde_json::from_str(text)?;
     let plain = |value| match value {
@@ -151,7 +150,7 @@ mod tests {
         assert_eq!(wrong("a=1\nb"), "line 2 is not of the form key=value");
         assert_eq!(wrong("=1"), "line 1 is not of the form key=value");
         assert_eq!(wrong(r#"{"a": "\u0000"}"#), "the value of \"a\" contains a NUL byte");
-        assert!(wrong("{a=1}").starts_with("it begins like JSON and is none"));
+        assert!(wrong("{a=1}").starts_with("invalid JSON"));
     }
 
     #[test]
@@ -160,7 +159,7 @@ mod tests {
         let path = dir.path().join("out");
         assert!(read(&path).expect("nothing was written").is_empty());
         fs::write(&path, [b'a', b'=', 0xff]).expect("it can be written");
-        assert_eq!(read(&path).expect_err("no text").to_string(), "it is not text in UTF-8");
+        assert_eq!(read(&path).expect_err("no text").to_string(), "not valid UTF-8");
         fs::write(&path, vec![b'a'; 1 << 21]).expect("it can be written");
         assert!(matches!(read(&path), Err(OutputError::TooLarge)));
     }

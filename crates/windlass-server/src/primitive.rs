@@ -1,4 +1,4 @@
-//! The primitives themselves, for scripts that hold names for longer than one command.
+//! Acquires, renews, checks and releases single names, for scripts that hold one for longer than a command.
 
 use std::io;
 use std::time::Duration;
@@ -6,38 +6,38 @@ use std::time::Duration;
 use windlass_core::{Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{Process, Refused, Store, StoreError};
 
-use crate::asking::Asking;
 use crate::hold::HoldError;
+use crate::lock_client::LockClient;
 use crate::signals::SignalPipe;
 
 /// A request for one name, by a holder that the caller has named.
 #[derive(Clone, Debug)]
 pub struct Acquire {
-    /// Who asks: one incarnation of whatever it stands for.
+    /// The holder; no other holder may use the same id.
     pub holder: HolderId,
-    /// What it asks for.
+    /// The name, and how much of it.
     pub need: Need,
     /// The capacity to declare first, if it is a semaphore.
     pub capacity: Option<u32>,
     /// For how long to hold it.
     pub terms: LeaseTerms,
-    /// The process without which the hold is void.
+    /// The process with which the lease ends.
     pub pid: Option<u32>,
     /// How long to wait for it.
     pub wait: Option<Duration>,
 }
 
-/// Takes a name, and keeps it until it is released, or no heartbeat comes for too long.
+/// Acquires a name, which is held until it is released or its heartbeats stop.
 pub fn acquire(
     store: &mut Store,
     order: &Acquire,
-    told: impl FnMut(&Refused),
+    on_refused: impl FnMut(&Refused),
 ) -> Result<NameHold, HoldError> {
     let failed = |what| move |source| HoldError::Io { what, source };
-    let signals = SignalPipe::open().map_err(failed("signals cannot be watched"))?;
+    let signals = SignalPipe::open().map_err(failed("cannot watch signals"))?;
     let process = order.pid.map(named).transpose()?;
-    let waiter = Process::current().map_err(failed("this process cannot be identified"))?;
-    let asking = Asking {
+    let waiter = Process::current().map_err(failed("cannot identify this process"))?;
+    let client = LockClient {
         holder: &order.holder,
         needs: std::slice::from_ref(&order.need),
         terms: order.terms,
@@ -48,15 +48,15 @@ pub fn acquire(
         wait: order.wait,
         signals: Some(&signals),
     };
-    let (mut holds, _) = asking.acquire(store, told)?;
+    let (mut holds, _) = client.acquire(store, on_refused)?;
     Ok(holds.pop().expect("one name was asked for"))
 }
 
-/// The process that the caller has named.
+/// Returns the process that the caller has named.
 fn named(pid: u32) -> Result<Process, HoldError> {
     Process::of(pid).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => HoldError::NoProcess { pid },
-        _ => HoldError::Io { what: "the process that is named cannot be seen", source },
+        _ => HoldError::Io { what: "cannot inspect the process of --pid", source },
     })
 }
 

@@ -1,249 +1,123 @@
-//! The processes of a run's attempts, from their start until nothing is left of them.
+//! The processes of a run, from their start until nothing is left of them.
 //!
-//! One wait serves all of them. An attempt is over when its process has ended and everything that it
-//! has started has, too. What it left behind is known from the orphans that this process is given, so
-//! an attempt that leaves nothing costs no search; one that has to be ended, or has left something,
-//! is handed to the thread that ends trees. What an attempt has left may end by itself for a while
-//! before it is asked to. Knows nothing of steps, stores or decisions.
+//! A command of a run (an attempt, a `finally`, a hook) is a process in a group of its own, without a
+//! terminal, with nothing of the leader's open but the pipe for its output. Output and error output share
+//! one pipe, because a step that opens `/dev/stderr` would truncate a regular file. One `epoll` on the thread
+//! that leads the run waits for all of them; there is no thread per attempt. A command costs two open files.
+//!
+//! A job has ended when its process has ended and everything that the process has started. The leader is a
+//! child subreaper, so a process that loses its parent becomes its child (`orphans`): a job that leaves
+//! nothing costs no search of `/proc`. A job that has to end, or has left processes, is handed to the
+//! `reaper`. The job's own process is reaped last, so that its pid and its group are not used again before.
+//! The end is reported after that, when the log is complete and the outputs are read.
+//!
+//! No process gets a parent-death signal: setting it needs code between fork and exec, which costs a copy of
+//! the page tables at every start, and `resume` ends what a killed leader has left.
+//!
+//! Knows nothing of steps, stores or decisions.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod closing;
+mod job;
+mod poller;
+mod running;
+
 use std::io::{self, PipeReader};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{Access as Permission, access};
-use rustix::io::Errno;
-use rustix::param::clock_ticks_per_second;
 use rustix::process::Signal;
-use rustix::time::{ClockId, clock_gettime};
-use windlass_core::WorkId;
 use windlass_store::ProcessTree;
 
+use self::closing::Closing;
+pub(crate) use self::job::{Job, JobSettings, LeftoverPolicy, NotStarted, Prepared};
+use self::poller::{Events, Poller};
+use self::running::{Owner, Running, RunningJobs, Scope, TreeState};
 use crate::attempt::{Ready, pid};
-use crate::command::CommandSpec;
+use crate::channel::{Receiver, Sender, channel};
 use crate::ended::{Ended, Exit};
-use crate::ender::{Condemned, Ender, Gone, KillPlan};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::files;
 use crate::launch::{Launched, Launcher};
-use crate::limit_tag::{LimitTag, TagPattern};
-use crate::log_file::LogFile;
 use crate::log_pipe::{self, LogPipe};
 use crate::log_pipes::{self, LogPipes};
-use crate::mailbox::{Mailbox, Sender, mailbox};
-use crate::orphans::{Orphan, Orphans};
-use crate::outputs;
-use crate::poll::{poll, timespec};
+use crate::orphans::Orphans;
+use crate::poll::poll;
+use crate::proc_fs::{self, Process};
+use crate::process_tag;
+use crate::reaper::{Gone, KillPlan, KillRequest, Reaper};
 use crate::size;
 use crate::spawn::reap;
-use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
+use crate::tree::{self, KILL_TIMEOUT, Reach};
 
-/// What a shell says of a command that cannot be executed.
+/// The exit code by which a shell reports a command that it cannot execute.
 pub(crate) const CANNOT_START: i32 = 126;
-/// How often orphans are looked for while nothing else happens.
-const SWEEP: Duration = Duration::from_secs(1);
-/// How many ends one wait can tell of.
-const AT_ONCE: usize = 256;
-/// What the table calls what is no process's end: news from outside, from our own threads, and bells.
-const NEWS: u64 = 0;
-const WORDS: u64 = u64::MAX;
-const BELL: u64 = u64::MAX - 1;
+/// How often to look for orphans while nothing else happens.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whose process it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Job {
-    /// A step's; it has one at a time.
-    Work(WorkId),
-    /// A hook's, by a number of its own.
-    Hook(u32),
-}
-
-/// Everything that runs for one run.
+/// All processes of one run.
 pub(crate) struct Processes {
-    table: OwnedFd,
-    running: BTreeMap<Job, Running>,
-    /// By the numbers of their processes.
-    jobs: BTreeMap<u32, Job>,
-    /// Those whose own process has ended.
-    exited: BTreeSet<Job>,
+    poller: Poller,
+    running: RunningJobs,
     orphans: Orphans,
+    /// When orphans were looked for last.
+    swept: Instant,
     launcher: Launcher,
     pipes: LogPipes,
-    /// When orphans were looked for last.
-    looked: Instant,
-    ender: Option<Ender>,
-    /// The word that marks all of them.
-    mark: String,
-    /// What our own threads have to say.
-    words: Mailbox<Word>,
-    tell: Sender<Word>,
+    /// Started with the first process that has to be killed.
+    reaper: Option<Reaper>,
+    /// The tag that all processes of the run carry.
+    tag: String,
+    messages: Receiver<Message>,
+    sender: Sender<Message>,
 }
 
-struct Running {
-    process: Launched,
-    /// When it was started at the earliest, in ticks since boot.
-    born: u64,
-    traces: Traces,
-    tree: TreeState,
-    /// When what belongs to it has to end, if it has to.
-    plan: Option<KillPlan>,
-    /// What it left running that had to be ended, for people to read.
-    left: Vec<String>,
+/// A message from a thread that works for the processes of the run.
+enum Message {
+    /// The reaper has ended the processes of a job, or has given up.
+    Gone(Gone),
+    /// A job has been closed.
+    Closed(Job, Ended, io::Result<()>),
 }
 
-impl Running {
-    /// Returns whether a process with this tag is one of its own.
-    fn is_tagged(&self, tag: Option<LimitTag>) -> bool {
-        tag.is_some_and(|tag| TagPattern::of(&self.traces.mark).matches(tag))
-    }
-}
-
-/// What has happened.
-#[derive(Default)]
-struct Happened {
-    news: bool,
-    rang: bool,
-    /// One of our own threads has something to say.
-    words: bool,
-    /// A process has ended.
-    exits: bool,
-}
-
-/// What has ended a wait.
+/// Why a wait has returned.
 pub(crate) struct Woken {
-    /// The attempts that are over; nothing of them is left.
+    /// The jobs that have ended; none of their processes is left.
     pub(crate) over: Vec<(Job, Ended)>,
-    /// There are news.
+    /// There is news for the caller.
     pub(crate) news: bool,
-    /// A bell rings.
-    pub(crate) rang: bool,
+    /// A wake-up was notified.
+    pub(crate) wakeup: bool,
     /// A log cannot be written.
     pub(crate) log_error: Option<io::Error>,
 }
 
-/// What is known of the processes that an attempt has started.
-enum TreeState {
-    /// They are left alone, or whoever was found of them has ended.
-    Free,
-    /// They are being ended.
-    Ending(Scope),
-    /// These cannot be ended.
-    Stuck { left: Vec<u32> },
-}
-
-/// What of an attempt is being ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// Its own process, too.
-    Everything,
-    /// What its own process has left running.
-    Rest,
-}
-
-/// What an attempt can be recognised by, and leaves behind.
-#[derive(Clone, Debug)]
-pub(crate) struct Traces {
-    /// The word that marks its processes.
-    pub(crate) mark: String,
-    /// Where it writes what it hands on, if it may.
-    pub(crate) output: Option<PathBuf>,
-    /// What may become of the processes that outlive its own.
-    pub(crate) leave: Leave,
-}
-
-/// What may become of the processes that an attempt leaves running.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Leave {
-    /// How long they may take to end by themselves.
-    pub(crate) linger: Duration,
-    /// How long they may take to end once they were asked to.
-    pub(crate) grace: Duration,
-}
-
-/// An attempt for whose process everything is ready.
-pub(crate) struct Prepared {
-    job: Job,
-    ready: Ready,
-    traces: Traces,
-    log: LogFile,
-}
-
-impl Prepared {
-    /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
-    /// it.
-    pub(crate) fn new(job: Job, order: CommandSpec, traces: Traces, log: LogFile) -> Self {
-        Self { job, ready: Ready::new(order, &traces.mark), traces, log }
-    }
-
-    pub(crate) fn job(&self) -> Job {
-        self.job
-    }
-
-    pub(crate) fn order(&self) -> &CommandSpec {
-        &self.ready.order
-    }
-
-    /// Where what it prints goes.
-    pub(crate) fn log(&self) -> &Path {
-        self.log.path()
-    }
-}
-
-/// A process that could not be started.
-pub(crate) struct NotStarted {
-    pub(crate) prepared: Prepared,
-    pub(crate) error: io::Error,
-}
-
-enum Word {
-    Gone(Gone),
-    /// What follows the end of an attempt is done.
-    Over(Job, Ended, io::Result<()>),
-}
-
-/// Whose orphan a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    Job(Job),
-    /// It carries nothing that would tell.
-    Unknown,
-    /// Somebody else's, in this process.
-    Stranger,
-}
-
 impl Processes {
-    /// `mark` is a word that all attempts carry, `at_once` how many there may be at a time; `news`
-    /// ends a wait, too.
-    pub(crate) fn new(mark: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
+    /// Prepares for at most `at_once` processes at a time, all of which carry `tag`. A wait also returns
+    /// when `news` is readable.
+    pub(crate) fn new(tag: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
         files::allow(at_once);
-        let table = epoll::create(CreateFlags::CLOEXEC)?;
-        let (tell, words) = mailbox()?;
-        epoll::add(&table, news, EventData::new_u64(NEWS), EventFlags::IN)?;
-        epoll::add(&table, &words, EventData::new_u64(WORDS), EventFlags::IN)?;
+        let (sender, messages) = channel()?;
         Ok(Self {
-            table,
-            running: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-            exited: BTreeSet::new(),
+            poller: Poller::new(news, &messages)?,
+            running: RunningJobs::default(),
             orphans: Orphans::receive()?,
+            swept: Instant::now(),
             launcher: Launcher::new()?,
             pipes: LogPipes::new(),
-            looked: Instant::now(),
-            ender: None,
-            mark: mark.to_owned(),
-            words,
-            tell,
+            reaper: None,
+            tag: tag.to_owned(),
+            messages,
+            sender,
         })
     }
 
-    /// Starts the process of an attempt.
+    /// Starts the process of a job.
     pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), Box<NotStarted>> {
-        let born = ticks();
+        let born = proc_fs::now_in_ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
         let (process, reader) = match self.launch(&prepared.ready) {
@@ -253,18 +127,17 @@ impl Processes {
                 return Err(Box::new(NotStarted { prepared, error }));
             }
         };
-        let Prepared { job, traces, log, .. } = prepared;
+        let Prepared { job, settings, log, .. } = prepared;
         self.pipes.add(process.id(), LogPipe::new(reader, log));
-        self.jobs.insert(process.id(), job);
-        let (tree, plan, left) = (TreeState::Free, None, Vec::new());
-        self.running.insert(job, Running { process, born, traces, tree, plan, left });
+        let (tree, plan, signalled) = (TreeState::Free, None, Vec::new());
+        self.running.insert(job, Running { process, born, settings, tree, plan, signalled });
         Ok(())
     }
 
     /// Launches a process that prints to a pipe, and watches both.
     fn launch(&mut self, ready: &Ready) -> io::Result<(Launched, PipeReader)> {
         let (reader, writer) = log_pipe::pipe()?;
-        files::room(&self.table)?;
+        files::room(&self.poller)?;
         let process = ready.start(&mut self.launcher, writer.as_fd())?;
         #[cfg(windlass_faults)]
         Point::AfterSpawn.reached();
@@ -273,75 +146,74 @@ impl Processes {
     }
 
     fn watch(&self, process: &Launched, output: &PipeReader) -> io::Result<()> {
-        let name = EventData::new_u64(process.id().into());
-        let once = EventFlags::IN | EventFlags::ONESHOT;
-        let watched = epoll::add(&self.table, process, name, once).map_err(io::Error::from);
-        let watched = watched.and_then(|()| log_pipes::watch(process.id(), output, &self.table));
+        let watched = self.poller.add_process(process, process.id());
+        let watched = watched.and_then(|()| log_pipes::watch(process.id(), output, &self.poller));
         watched.map_err(|error| {
-            // One that cannot be waited for with the others must not go on.
+            // A process whose end would not be noticed must not run.
             process.abandon().err().unwrap_or(error)
         })
     }
 
-    /// Whether no process is left whose end could give room.
+    /// Returns whether no process is left whose end would free an open file.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// Asks everything that belongs to an attempt to end, and kills what has not within its grace.
+    /// Sends SIGTERM to all processes of a job, and kills those that have not ended within `grace`.
     pub(crate) fn ask_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
-        self.condemn(job, KillPlan::ask(grace), Vec::new())
+        self.request_kill(job, KillPlan::ask(grace), Vec::new())
     }
 
-    /// Asks what an attempt has left running to end; does nothing while its own process runs.
+    /// Does the same for what a job has left running; does nothing while its own process runs.
     pub(crate) fn ask_rest_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
-        if self.exited.contains(&job) { self.ask_to_end(job, grace) } else { Ok(()) }
+        if self.running.has_exited(job) { self.ask_to_end(job, grace) } else { Ok(()) }
     }
 
-    /// Kills everything that belongs to a process.
+    /// Kills all processes of a job.
     pub(crate) fn kill(&mut self, job: Job) -> io::Result<()> {
-        self.condemn(job, KillPlan::kill(), Vec::new())
+        self.request_kill(job, KillPlan::kill(), Vec::new())
     }
 
-    /// Kills everything that runs.
-    pub(crate) fn kill_all(&mut self) -> io::Result<()> {
-        self.running
-            .keys()
-            .copied()
-            .collect::<Vec<_>>()
-            .into_iter()
-            .try_for_each(|job| self.kill(job))
+    /// Has waits also return when a wake-up is notified.
+    pub(crate) fn add_wakeup(&self, wakeup: &impl AsFd) -> io::Result<()> {
+        self.poller.add_wakeup(wakeup)
     }
 
-    /// Has a bell end a wait, too.
-    pub(crate) fn hear(&self, bell: &impl AsFd) -> io::Result<()> {
-        Ok(epoll::add(&self.table, bell, EventData::new_u64(BELL), EventFlags::IN)?)
-    }
-
-    /// Waits until an attempt is over, or there are news, or a bell rings, or `patience` is over.
-    pub(crate) fn wait(&mut self, patience: Option<Duration>) -> io::Result<Woken> {
-        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+    /// Waits until a job has ended, there is news, a wake-up is notified, or `timeout` has passed.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let sweep = (!self.running.is_empty()).then_some(SWEEP);
+            let sweep = (!self.running.is_empty()).then_some(SWEEP_INTERVAL);
             let rested = self.pipes.until_rested();
-            let happened = self.sleep([left, sweep, rested].into_iter().flatten().min())?;
-            self.pipes.drain_rested(&self.table)?;
-            let Happened { news, rang, words, exits } = happened;
+            let events = self.poller.wait([left, sweep, rested].into_iter().flatten().min())?;
+            self.pipes.drain_rested(&self.poller)?;
+            events.printed.iter().try_for_each(|pid| self.pipes.drain(*pid, &self.poller))?;
+            self.running.note_exits(&events.exited);
             let due = left.is_some_and(|left| left.is_zero());
-            // That something was printed says nothing about orphans.
-            let looks = news || rang || words || exits || due || self.looked.elapsed() >= SWEEP;
-            let over = if looks { self.look(&happened)? } else { Vec::new() };
+            let over =
+                if due || self.is_sweep_due(&events) { self.sweep(&events)? } else { Vec::new() };
             let log_error = self.pipes.take_error();
-            if news || rang || due || !over.is_empty() || log_error.is_some() {
-                return Ok(Woken { over, news, rang, log_error });
+            let Events { news, wakeup, .. } = events;
+            if news || wakeup || due || !over.is_empty() || log_error.is_some() {
+                return Ok(Woken { over, news, wakeup, log_error });
             }
         }
     }
 
-    /// Ends whatever is left of the run: its attempts, and what those before have left.
+    /// Returns whether to look for orphans. Output alone is no reason to.
+    fn is_sweep_due(&self, events: &Events) -> bool {
+        let Events { news, messages, wakeup, exited, .. } = events;
+        *news
+            || *messages
+            || *wakeup
+            || !exited.is_empty()
+            || self.swept.elapsed() >= SWEEP_INTERVAL
+    }
+
+    /// Kills whatever is left of the run: its jobs, and what earlier ones have left.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.kill_all()?;
+        self.running.ids().into_iter().try_for_each(|job| self.kill(job))?;
         let began = Instant::now();
         loop {
             let orphans = self.orphans()?;
@@ -351,201 +223,167 @@ impl Processes {
             if self.running.is_empty() && dying.is_empty() {
                 return Ok(());
             }
-            if began.elapsed() > PATIENCE * 2 {
-                let message = "processes of the run do not end";
+            if began.elapsed() > KILL_TIMEOUT * 2 {
+                let message = "processes of the run were killed, but have not ended after 20 s";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             for Reach::In(process) | Reach::Out(process) in dying.into_iter().flatten() {
-                poll(&[&process], Some(PATIENCE))?;
+                poll(&[&process], Some(KILL_TIMEOUT))?;
             }
             self.wait(Some(Duration::from_millis(10)))?;
         }
     }
 
-    /// Sleeps until something happens.
-    fn sleep(&mut self, patience: Option<Duration>) -> io::Result<Happened> {
-        let mut room = [MaybeUninit::uninit(); AT_ONCE];
-        let timeout = patience.map(timespec);
-        let events = match epoll::wait(&self.table, &mut room, timeout.as_ref()) {
-            Ok((events, _)) => events,
-            Err(Errno::INTR) => &mut [],
-            Err(error) => return Err(error.into()),
-        };
-        let mut happened = Happened::default();
-        for name in events.iter().map(|event| event.data.u64()) {
-            happened.news |= name == NEWS;
-            happened.words |= name == WORDS;
-            happened.rang |= name == BELL;
-            if let Some(process) = LogPipes::named(name) {
-                self.pipes.drain(process, &self.table)?;
-            } else if let Ok(number) = u32::try_from(name) {
-                happened.exits = true;
-                self.exited.extend(self.jobs.get(&number));
-            }
-        }
-        Ok(happened)
-    }
-
-    /// Sees what has become of the attempts. Those that are over.
-    fn look(&mut self, happened: &Happened) -> io::Result<Vec<(Job, Ended)>> {
-        self.looked = Instant::now();
+    /// Takes in messages, looks for orphans, and returns the jobs that have ended.
+    fn sweep(&mut self, events: &Events) -> io::Result<Vec<(Job, Ended)>> {
+        self.swept = Instant::now();
         let mut over = Vec::new();
-        let words = if happened.words { self.words.take() } else { Vec::new() };
-        for word in words {
-            match word {
-                Word::Over(job, ended, logged) => {
-                    self.pipes.note(logged);
-                    over.push((job, ended));
-                }
-                Word::Gone(Gone { job, left, signalled }) => {
-                    if let Some(running) = self.running.get_mut(&job) {
-                        if matches!(running.tree, TreeState::Ending(Scope::Rest)) {
-                            running.left.extend(signalled);
-                        }
-                        running.tree = match left.is_empty() {
-                            true => TreeState::Free,
-                            false => TreeState::Stuck { left },
-                        };
-                    }
-                }
+        if events.messages {
+            for message in self.messages.take() {
+                over.extend(self.on_message(message));
             }
         }
-        // What an attempt leaves is given to us before its own end can be seen.
+        // The kernel gives us the orphans of a process before the end of that process can be seen.
         let orphans = self.orphans()?;
-        for job in self.exited.iter().copied().collect::<Vec<_>>() {
-            match &self.running[&job].tree {
-                // Also after a search, which can miss those that others start meanwhile.
-                TreeState::Free => {
-                    let left = self.left_by(job, &orphans);
-                    match left.is_empty() {
-                        true => over.extend(self.conclude(job, &[])),
-                        false => self.wait_for(job, left)?,
-                    }
-                }
-                TreeState::Ending(_) => {}
-                TreeState::Stuck { left } => {
-                    let left = left.clone();
-                    over.extend(self.conclude(job, &left));
-                }
-            }
+        for job in self.running.exited() {
+            over.extend(self.on_exited(job, &orphans)?);
         }
         Ok(over)
     }
 
-    /// The orphans that live, and whose they are.
-    fn orphans(&mut self) -> io::Result<Vec<(Process, Owner)>> {
-        let living = self.orphans.look()?;
-        Ok(living.into_iter().map(|orphan| (orphan.process, self.owner(&orphan))).collect())
-    }
-
-    fn owner(&self, orphan: &Orphan) -> Owner {
-        let carries = |mark: &str| orphan.words.iter().any(|word| word == mark.as_bytes());
-        let marked = self.running.iter().find(|(_, running)| carries(&running.traces.mark));
-        let tagged = || self.running.iter().find(|(_, running)| running.is_tagged(orphan.tag));
-        let marked = marked.or_else(tagged).map(|(job, _)| *job);
-        match marked.or_else(|| self.jobs.get(&orphan.process.group).copied()) {
-            Some(job) => Owner::Job(job),
-            None if carries(&self.mark) => Owner::Unknown,
-            None => {
-                let ours = std::env::var(MARKS).unwrap_or_default();
-                let inherited = |word: &Vec<u8>| ours.split(' ').any(|w| w.as_bytes() == word);
-                if orphan.words.iter().all(inherited) { Owner::Unknown } else { Owner::Stranger }
+    fn on_message(&mut self, message: Message) -> Option<(Job, Ended)> {
+        match message {
+            Message::Closed(job, ended, logged) => {
+                self.pipes.note(logged);
+                Some((job, ended))
+            }
+            Message::Gone(Gone { job, left, signalled }) => {
+                let running = self.running.get_mut(job)?;
+                if matches!(running.tree, TreeState::Ending(Scope::Rest)) {
+                    running.signalled.extend(signalled);
+                }
+                running.tree = match left.is_empty() {
+                    true => TreeState::Free,
+                    false => TreeState::Stuck { left },
+                };
+                None
             }
         }
     }
 
-    /// The orphans that an attempt whose process has ended has left behind: its own, and those that
-    /// nobody can have started who still runs.
-    fn left_by(&self, job: Job, orphans: &[(Process, Owner)]) -> Vec<Process> {
-        let is_left = |orphan: &Process, owner: Owner| match owner {
-            Owner::Job(owner) => owner == job,
-            Owner::Stranger => false,
-            Owner::Unknown => !self.running.iter().any(|(other, running)| {
-                !self.exited.contains(other) && running.born <= orphan.started
-            }),
-        };
-        let left = orphans.iter().filter(|(orphan, owner)| is_left(orphan, *owner));
-        left.map(|(orphan, _)| *orphan).collect()
+    /// Concludes a job whose own process has ended, if nothing else is left of it. Otherwise waits for the
+    /// rest, also after the reaper has searched: it can miss processes that others start meanwhile.
+    fn on_exited(
+        &mut self,
+        job: Job,
+        orphans: &[(Process, Owner)],
+    ) -> io::Result<Option<(Job, Ended)>> {
+        let running = self.running.get(job).expect("a job that has exited is running");
+        match &running.tree {
+            TreeState::Free => {
+                let left = self.running.left_by(job, orphans);
+                match left.is_empty() {
+                    true => Ok(self.conclude(job, &[])),
+                    false => self.wait_for(job, left).map(|()| None),
+                }
+            }
+            TreeState::Ending(_) => Ok(None),
+            TreeState::Stuck { left } => {
+                let left = left.clone();
+                Ok(self.conclude(job, &left))
+            }
+        }
     }
 
-    /// Waits for what an attempt has left running. However often some of it is found, its time begins
-    /// when its own process has ended.
+    /// Returns the orphans that are alive, with their owners.
+    fn orphans(&mut self) -> io::Result<Vec<(Process, Owner)>> {
+        let orphans = self.orphans.look()?.into_iter();
+        Ok(orphans.map(|o| (o.process, self.running.owner(&o, &self.tag))).collect())
+    }
+
+    /// Waits for what a job has left running. However often some of it is found, the time it may take
+    /// begins at the end of the job's own process.
     fn wait_for(&mut self, job: Job, left: Vec<Process>) -> io::Result<()> {
-        let Leave { linger, grace } = self.running[&job].traces.leave;
-        let plan = self.running[&job].plan.unwrap_or_else(|| KillPlan::after(linger, grace));
-        self.condemn(job, plan, left)
+        let running = self.running.get(job).expect("its process has ended, and was not reaped");
+        let LeftoverPolicy { linger, grace } = running.settings.leftovers;
+        let plan = running.plan.unwrap_or_else(|| KillPlan::after(linger, grace));
+        self.request_kill(job, plan, left)
     }
 
-    /// Has everything that belongs to an attempt ended, no later than `plan` says.
-    fn condemn(&mut self, job: Job, plan: KillPlan, mut roots: Vec<Process>) -> io::Result<()> {
-        let Some(running) = self.running.get_mut(&job) else { return Ok(()) };
+    /// Has the reaper end all processes of a job, no later than `plan` says. `roots` are known to belong to
+    /// the job.
+    fn request_kill(
+        &mut self,
+        job: Job,
+        plan: KillPlan,
+        mut roots: Vec<Process>,
+    ) -> io::Result<()> {
+        let exited = self.running.has_exited(job);
+        let Some(running) = self.running.get_mut(job) else { return Ok(()) };
         let plan = running.plan.map_or(plan, |before| before.or_earlier(plan));
         running.plan = Some(plan);
-        match (&running.tree, &self.ender) {
+        match (&running.tree, &self.reaper) {
             (TreeState::Free, _) => {}
-            (TreeState::Ending(_), Some(ender)) => {
-                ender.hasten(job, plan);
+            (TreeState::Ending(_), Some(reaper)) => {
+                reaper.hasten(job, plan);
                 return Ok(());
             }
             _ => return Ok(()),
         }
-        let ender = match &self.ender {
-            Some(ender) => ender,
+        let reaper = match &self.reaper {
+            Some(reaper) => reaper,
             None => {
-                let tell = self.tell.clone();
-                // Nobody listens any more once the run has ended.
-                let ender = Ender::start(move |gone| drop(tell.send(Word::Gone(gone))))?;
-                self.ender.insert(ender)
+                let sender = self.sender.clone();
+                // There is no receiver any more once the run has ended.
+                let reaper = Reaper::start(move |gone| drop(sender.send(Message::Gone(gone))))?;
+                self.reaper.insert(reaper)
             }
         };
-        let main = tree::stat(running.process.id())?.map(|(process, _)| process);
-        let rest = self.exited.contains(&job);
-        running.tree = TreeState::Ending(if rest { Scope::Rest } else { Scope::Everything });
+        let main = proc_fs::stat(running.process.id())?.map(|(process, _)| process);
+        running.tree = TreeState::Ending(if exited { Scope::Rest } else { Scope::Everything });
         roots.extend(main);
         let group = main.and_then(Process::leads);
-        let tree = ProcessTree { mark: tree::mark(&running.traces.mark), group };
-        ender.end(Condemned { job, tree, roots, plan });
+        let tree = ProcessTree { group, ..process_tag::tree_of(&running.settings.tag) };
+        reaper.end(KillRequest { job, tree, roots, plan });
         Ok(())
     }
 
-    /// Reaps an attempt of which nothing else is left. How it ended, unless that is told later.
+    /// Reaps the process of a job of which nothing else is left, except the processes `left`, which cannot be
+    /// ended. Returns how it ended, unless its log or its outputs take time.
     fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
-        self.exited.remove(&job);
-        let Running { process, traces, left: signalled, .. } = self.running.remove(&job)?;
-        self.jobs.remove(&process.id());
+        let Running { process, settings, signalled, .. } = self.running.remove(job)?;
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
         ended.left = signalled;
-        let log = self.pipes.finish(process.id()).expect("each process has one");
+        let log = self.pipes.finish(process.id()).expect("each process has a log");
         if !left.is_empty() {
             ended.flaw = Some(format!("processes {left:?} that it has started cannot be ended"));
         }
         if !ended.is_success() {
-            // People look for the log of what went wrong.
+            // Users look for the log of a failure, also if it is empty.
             self.pipes.note(log.create());
         }
-        let wrote =
+        let is_written =
             |output: &PathBuf| ended.is_success() && access(output, Permission::EXISTS).is_ok();
-        let output = traces.output.filter(wrote);
+        let output = settings.output.filter(is_written);
         let closing = Closing { ended, log, output };
         match closing.takes_time() {
-            true => self.close_aside(job, closing),
+            true => self.close_on_thread(job, closing),
             false => Some((job, closing.close().0)),
         }
     }
 
-    /// Does the rest of what follows an end on a thread of its own, or on the leader's if no thread can
-    /// be had.
-    fn close_aside(&mut self, job: Job, closing: Closing) -> Option<(Job, Ended)> {
-        let (tell, there) = (self.tell.clone(), closing.clone());
-        let aside = thread::Builder::new().spawn(move || {
-            let (ended, logged) = there.close();
+    /// Closes a job on a thread of its own, or on this one if no thread can be started.
+    fn close_on_thread(&mut self, job: Job, closing: Closing) -> Option<(Job, Ended)> {
+        let (sender, moved) = (self.sender.clone(), closing.clone());
+        let thread = thread::Builder::new().spawn(move || {
+            let (ended, logged) = moved.close();
             // There is no receiver any more if the run has failed meanwhile.
-            let _ = tell.send(Word::Over(job, ended, logged));
+            let _ = sender.send(Message::Closed(job, ended, logged));
         });
-        aside.is_err().then(|| {
+        thread.is_err().then(|| {
             let (ended, logged) = closing.close();
             self.pipes.note(logged);
             (job, ended)
@@ -553,49 +391,12 @@ impl Processes {
     }
 }
 
-/// What follows the end of an attempt before it is told.
-#[derive(Clone)]
-struct Closing {
-    ended: Ended,
-    log: LogFile,
-    /// What it has written, and hands on.
-    output: Option<PathBuf>,
-}
-
-impl Closing {
-    /// Whether files have to be synced or copied.
-    fn takes_time(&self) -> bool {
-        self.output.is_some() || self.log.has_tail()
-    }
-
-    /// Completes the log, and reads what the attempt has written.
-    fn close(self) -> (Ended, io::Result<()>) {
-        let Self { mut ended, log, output } = self;
-        let logged = if log.has_tail() { log.complete() } else { Ok(()) };
-        if let Some(error) = output.and_then(|output| outputs::read(&output).err()) {
-            ended.flaw = Some(format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
-        }
-        if let Some(flaw) = &ended.flaw {
-            outputs::complain(log.path(), flaw);
-        }
-        (ended, logged)
-    }
-}
-
 impl Drop for Processes {
-    /// A run that cannot go on leaves nothing running; one that has ended has nothing.
+    /// Kills what is left: a run that cannot go on leaves nothing running.
     fn drop(&mut self) {
         if self.finish().is_err() {
-            // Not even a thread to end them may be had. There is nobody left to tell.
-            let _ = tree::end(&ProcessTree { mark: tree::mark(&self.mark), group: None });
+            // Perhaps the reaper's thread cannot be started. An error cannot be reported from here.
+            let _ = tree::kill(&process_tag::tree_of(&self.tag));
         }
     }
-}
-
-/// Now, in ticks since boot, as the kernel counts the starts of processes.
-fn ticks() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
-    let per_second = clock_ticks_per_second();
-    seconds * per_second + nanos * per_second / 1_000_000_000
 }

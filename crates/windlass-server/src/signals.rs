@@ -1,4 +1,7 @@
-//! Signals to this process, as messages.
+//! Signals to this process, delivered as callbacks or through a pipe that can be polled.
+//!
+//! A run's leader takes signals that ask it to end, and survives those that would kill it and leave its
+//! steps. A wrapper passes signals on to its command.
 
 use std::fs;
 use std::io::{self, PipeReader, Read, Write};
@@ -15,12 +18,12 @@ use signal_hook::consts::{
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::{SigId, flag, low_level};
 
-use crate::spawn::hear;
+use crate::spawn::unblock;
 
-/// Those that ask the leader of a run to end. SIGXCPU comes once its processor time is used up, and then
+/// The signals that ask the leader of a run to end. SIGXCPU comes once its processor time is used up, and then
 /// every second.
 const ENDING: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU];
-/// Those that mean nothing to the leader of a run, and would end it and leave its steps. After SIGXFSZ a
+/// The signals that the leader of a run survives: they would kill it and leave its steps. After SIGXFSZ a
 /// write fails as on a full disk; the tests that kill a leader in the middle of a write do so by it.
 const MEANINGLESS: &[i32] = &[
     SIGUSR1,
@@ -32,17 +35,17 @@ const MEANINGLESS: &[i32] = &[
     #[cfg(not(windlass_faults))]
     SIGXFSZ,
 ];
-/// Those that a wrapper passes on to its command.
+/// The signals that a wrapper passes on to its command.
 const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
-/// Whether a signal is heeded. `nohup` has those that it starts ignore SIGHUP, and means it; other
-/// signals are heeded also by what a shell has started in the background.
+/// Returns whether a signal is handled. `nohup` starts commands with SIGHUP ignored, and it stays ignored. A
+/// shell also starts background commands with some signals ignored, and those are handled all the same.
 #[must_use]
 pub fn is_heeded(signal: i32) -> bool {
     signal != SIGHUP || !Ignored::now().contains(signal)
 }
 
-/// The signals that this process ignores, as far as the kernel tells.
+/// Returns the signals that this process ignores, as the kernel reports them.
 struct Ignored(u64);
 
 impl Ignored {
@@ -57,18 +60,17 @@ impl Ignored {
     }
 }
 
-/// Calls back for every signal until it is dropped.
+/// Calls a function for every signal until it is dropped.
 pub(crate) struct SignalWatch {
     handle: Handle,
     thread: Option<thread::JoinHandle<()>>,
-    /// Those that do nothing meanwhile.
+    /// The signals that do nothing meanwhile.
     muted: Vec<SigId>,
 }
 
 impl SignalWatch {
-    /// Calls `tell` for each signal that asks the leader of a run to end; those that mean nothing to it do
-    /// nothing until this is dropped. They have a handler, because what is ignored would be ignored
-    /// by its children, too.
+    /// Calls `tell` for each signal that asks the leader of a run to end. Those that it survives do nothing
+    /// until this is dropped; they have a handler, because children inherit ignored signals.
     pub(crate) fn start(tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
         let mut watch = Self::of(&ENDING, tell)?;
         let ignored = Ignored::now();
@@ -81,7 +83,7 @@ impl SignalWatch {
     fn of(wanted: &[i32], mut tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
         let mut signals = Signals::new(wanted.iter().filter(|signal| is_heeded(**signal)))?;
         let handle = signals.handle();
-        hear(wanted);
+        unblock(wanted);
         let watch = move || signals.forever().for_each(&mut tell);
         let thread = thread::Builder::new().spawn(watch)?;
         Ok(Self { handle, thread: Some(thread), muted: Vec::new() })
@@ -95,7 +97,7 @@ impl Drop for SignalWatch {
         }
         self.handle.close();
         if let Some(thread) = self.thread.take() {
-            // It can only panic in the callback, which has been reported then.
+            // A panic in the callback has been reported.
             let _ = thread.join();
         }
     }
@@ -109,28 +111,28 @@ pub(crate) struct SignalPipe {
 }
 
 impl SignalPipe {
-    /// Every signal that a wrapper passes on.
+    /// Opens a pipe for every signal that a wrapper passes on.
     pub(crate) fn open() -> io::Result<Self> {
         let (reader, mut writer) = io::pipe()?;
         let came = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&came);
         let _watch = SignalWatch::of(&PASSED_ON, move |signal| {
-            // A flag and nothing behind it: pairs with the load in `flag`, which orders nothing.
+            // Pairs with the load in `flag`; the flag orders no other memory access.
             flag.store(true, Ordering::Relaxed);
-            // Nobody listens any more once the command has ended.
+            // There is no reader any more once the command has ended.
             let _ = writer.write(&[u8::try_from(signal).unwrap_or_default()]);
         })?;
         Ok(Self { reader, came, _watch })
     }
 
-    /// The next signal; waits for one if none has come.
+    /// Returns the next signal, and waits for one if none has come.
     pub(crate) fn next(&self) -> io::Result<i32> {
         let mut signal = [0];
         (&self.reader).read_exact(&mut signal)?;
         Ok(i32::from(signal[0]))
     }
 
-    /// Says whether a signal has come, for those who cannot poll.
+    /// Returns a function that says whether a signal has come, for callers that cannot poll.
     pub(crate) fn flag(&self) -> impl Fn() -> bool + Send + 'static {
         let came = Arc::clone(&self.came);
         move || came.load(Ordering::Relaxed)

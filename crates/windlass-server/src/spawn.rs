@@ -1,8 +1,8 @@
-//! Starts processes, and reaps them.
+//! Starts checks and wrapped commands, reaps children, and makes a few system calls that no crate offers.
 //!
-//! Only this file, `launch` and `limit_tag` contain unsafe code. Here it is what happens between the fork
-//! and the new program, the one way to learn what a process took, and the one to have the disk begin
-//! before a start that waits for it. Descendants of a process are found elsewhere; see `tree`.
+//! Only this file, `launch/child` and `limit_tag` contain unsafe code. Here it is the code between fork and
+//! exec, `wait4` for the resources that a process used, signal masks, and `sync_file_range`. `tree` finds the
+//! descendants of a process.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -39,37 +39,37 @@ impl GroupChoice {
     }
 }
 
-/// A process that was started here, and is waited for by whoever has this.
+/// A child of this process. The owner of this value waits for it.
 pub(crate) struct Spawned(Child);
 
-/// The numbers of all of them, so that nobody takes them for orphans.
+/// The pids of all children that were started here, which are no orphans.
 static SPAWNED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Whether somebody in this process waits for that process. Once it is a child of ours that can be
-/// seen, the answer is right.
+/// Returns whether a thread of this process has started that process and waits for it. The answer is right
+/// as soon as the process is listed as a child.
 pub(crate) fn is_spawned(pid: u32) -> bool {
     spawned().contains(&pid)
 }
 
 pub(crate) fn spawned() -> MutexGuard<'static, BTreeSet<u32>> {
-    // A number is added or taken away as a whole.
+    // A panic cannot leave the set half changed.
     SPAWNED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a process that works for `word` and is killed when the calling *thread* ends: call it from one
+/// Starts a process that carries `tag` and is killed when the calling *thread* ends: call it from a thread
 /// that lives as long as the process should.
-pub(crate) fn spawn(command: &mut Command, group: GroupChoice, word: &str) -> io::Result<Spawned> {
+pub(crate) fn spawn(command: &mut Command, group: GroupChoice, tag: &str) -> io::Result<Spawned> {
     if group == GroupChoice::Own {
         command.process_group(0);
     }
-    let (parent, tag) = (getpid(), NewTag::for_child(word));
+    let (parent, tag) = (getpid(), NewTag::for_child(tag));
     // SAFETY: between fork and exec only what is safe to call in a signal handler may be called:
     // these are three plain system calls, without allocation or locks.
     unsafe {
         command.pre_exec(move || {
             tag.iter().for_each(NewTag::set);
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // It may have ended before that took effect.
+            // The parent may have ended before the call.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
         });
     }
@@ -80,7 +80,7 @@ pub(crate) fn spawn(command: &mut Command, group: GroupChoice, word: &str) -> io
 /// new program, no memory has to be copied for it.
 pub(crate) fn spawn_lasting(command: &mut Command) -> io::Result<Spawned> {
     keep_ends();
-    // Nobody asks before its number is there.
+    // Held until the pid is in the set, so that no other thread takes the child for an orphan.
     let mut spawned = spawned();
     let child = command.spawn()?;
     spawned.insert(child.id());
@@ -107,8 +107,8 @@ impl DerefMut for Spawned {
     }
 }
 
-/// Has the ends of children kept until they are asked for, though whoever started this process may
-/// have had them ignored.
+/// Has the kernel keep the ends of children until they are reaped, even if this process was started with
+/// SIGCHLD ignored.
 pub(crate) fn keep_ends() {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: the pointer is to a place of its type that outlives the call; nothing is changed.
@@ -124,28 +124,28 @@ pub(crate) fn keep_ends() {
     }
 }
 
-/// Has this thread, and those that it starts, hear of these signals, though whoever started this process
-/// may have blocked them for its own threads.
-pub(crate) fn hear(signals: &[libc::c_int]) {
-    let mut heard = MaybeUninit::uninit();
+/// Unblocks signals for this thread and those that it starts: the parent of this process may have blocked
+/// them.
+pub(crate) fn unblock(signals: &[libc::c_int]) {
+    let mut unblocked = MaybeUninit::uninit();
     // SAFETY: both calls are given a place of their type that outlives them; the first one fills it in.
     unsafe {
-        libc::sigemptyset(heard.as_mut_ptr());
+        libc::sigemptyset(unblocked.as_mut_ptr());
         for signal in signals {
-            libc::sigaddset(heard.as_mut_ptr(), *signal);
+            libc::sigaddset(unblocked.as_mut_ptr(), *signal);
         }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, heard.as_ptr(), std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, unblocked.as_ptr(), std::ptr::null_mut());
     }
 }
 
-/// Has the disk begin with what was written to a file, without waiting for it.
+/// Has the kernel begin to write a file to the disk, without waiting for it.
 pub(crate) fn begin_writing(file: BorrowedFd<'_>) {
-    // SAFETY: the file is open as long as it is borrowed, and no memory of ours is involved. What
-    // goes wrong is told by the sync that has to follow.
+    // SAFETY: the file is open as long as it is borrowed, and the call uses no memory of this process. The
+    // sync that has to follow reports errors.
     unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
-/// Reaps a child of this process that has ended; none if it still runs.
+/// Reaps a child of this process. Returns none if it still runs.
 pub(crate) fn reap(child: Pid) -> io::Result<Option<Ended>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -175,8 +175,7 @@ fn usage_of(usage: &libc::rusage) -> Usage {
     Usage { cpu: span(usage.ru_utime) + span(usage.ru_stime), peak_memory }
 }
 
-/// The most memory that this process had at a time, which is the least that the kernel tells of its
-/// children.
+/// Returns the peak memory of this process, which is the least that the kernel reports for its children.
 fn own_peak_kib() -> u64 {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a place of its type that outlives the call. It consists of numbers, for

@@ -1,4 +1,4 @@
-//! The users who share a store: what they are called, and whose runs are whose.
+//! The users of a shared store: their names, and which runs belong to them.
 //!
 //! Every member of a group can write to the database that the group shares. That a run is its owner's is
 //! a convention that the verbs keep, and no barrier against a member who means harm.
@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 
 use crate::coordinator::RunError;
 
-/// Returns what a user is called: `alice`, or `user 1001` where the machine knows no name.
+/// Returns the name of a user: `alice`, or `user 1001` where the machine knows no name.
 #[must_use]
 pub fn user_name(uid: u32) -> String {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -24,8 +24,8 @@ fn named(users: &str, uid: u32) -> Option<&str> {
     })
 }
 
-/// Refuses a run that is another user's. One that an older version stored is everybody's, and all are
-/// root's.
+/// Refuses a run of another user. A run that an older version stored belongs to every user, and root may
+/// change all runs.
 pub(crate) fn expect_owner(run: &str, uid: Option<u32>) -> Result<(), RunError> {
     match uid {
         Some(uid) if !is_ours(uid) => Err(RunError::NotOwner { run: run.to_owned(), uid }),
@@ -33,7 +33,7 @@ pub(crate) fn expect_owner(run: &str, uid: Option<u32>) -> Result<(), RunError> 
     }
 }
 
-/// Returns whether what belongs to this user is this process's to change.
+/// Returns whether this process may change what belongs to a user.
 pub(crate) fn is_ours(uid: u32) -> bool {
     let this = geteuid();
     this.is_root() || this.as_raw() == uid

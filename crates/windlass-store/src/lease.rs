@@ -45,7 +45,7 @@ impl Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessTree {
     /// The tag that each of them carries in its environment, as `VARIABLE=tag`.
-    pub mark: String,
+    pub tag: String,
     /// The process group in which they started.
     pub group: Option<ProcessGroup>,
 }

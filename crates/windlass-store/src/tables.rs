@@ -10,6 +10,7 @@ use windlass_core::{Fact, HolderId, Name, Token, WorkId};
 
 use crate::error::StoreError;
 use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::process::Process;
 use crate::run::{RunEnd, RunListing, RunRecord};
 use crate::step::{AttemptRecord, GuardWait};
 use crate::transaction::{Event, Request};
@@ -79,6 +80,14 @@ pub trait LeaseTables {
 
     /// Returns the leases on one name, or on all.
     fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError>;
+
+    /// Returns the leases that a process holds. Each heartbeat asks this, so a backend may answer it
+    /// without loading the leases of other processes.
+    fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
+        let mut leases = self.leases(None)?;
+        leases.retain(|stored| stored.owner.process.as_ref() == Some(process));
+        Ok(leases)
+    }
 
     /// Returns whether `name` is held under `token`. Each commit of a run asks this, so a backend may
     /// answer it without loading leases.

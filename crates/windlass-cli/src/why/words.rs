@@ -1,12 +1,11 @@
 //! Reasons as sentences.
 
 use windlass_server::{
-    Amount, AttemptEnd, AttemptView, Explanation, HolderView, Name, RunState, Skipped,
+    Amount, AttemptEnd, AttemptView, Explanation, HolderLabel, HolderView, Name, RunState, Skipped,
     StepExplanation, StepState, StepView, WaitReason, step_argument,
 };
 use windlass_workflow::EdgeCondition;
 
-use crate::holder::Holder;
 use crate::look::{attempt_of, ending};
 use crate::prune::size;
 use crate::ps::names;
@@ -255,7 +254,7 @@ impl Words<'_> {
 
     fn holder(&self, holder: &HolderView, slots: bool) -> String {
         let HolderView { name, since_ms, pid, command, weight, gone, usually_ms, .. } = holder;
-        let holder = Holder { name, pid: *pid, command: command.as_deref() };
+        let holder = HolderLabel { name, pid: *pid, command: command.as_deref() };
         let mut more = Vec::new();
         if slots {
             more.push(if *weight == 1 { "1 slot".to_owned() } else { format!("{weight} slots") });
@@ -293,7 +292,7 @@ impl Words<'_> {
 /// What a holder or waiter is called.
 fn title(holder: &HolderView) -> String {
     let HolderView { name, pid, command, .. } = holder;
-    Holder { name, pid: *pid, command: command.as_deref() }.to_string()
+    HolderLabel { name, pid: *pid, command: command.as_deref() }.to_string()
 }
 
 /// A step as an argument that can be typed.

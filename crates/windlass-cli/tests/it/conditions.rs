@@ -258,6 +258,13 @@ fn a_hook_that_takes_too_long_is_asked_to_end_and_told() {
 }
 
 #[test]
+fn timeouts_are_reported_in_the_form_of_all_durations() {
+    let flow = "[on]\ntimeout = '1234ms'\nfailure = 'sleep 600'\n\
+        [step.a]\nrun = 'sleep 600'\ntimeout = '1234ms'";
+    check(flow, 1, &["a: failed", ": timed out after 1.23s", "on.failure: timed out after 1.23s;"]);
+}
+
+#[test]
 fn hooks_see_the_variables_of_the_file() {
     let flow = "[params]\nv = 'x'\n[env]\nTARGET = 'to-{v} of {name}'\nOWN = '{step}'\n\
         [defaults]\nenv = { ONLY = 'steps' }\n\

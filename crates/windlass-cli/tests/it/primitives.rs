@@ -123,7 +123,7 @@ fn nothing_is_held_for_a_process_that_is_not_there() {
             let words = format!("{verb} --holder a --pid {pid}");
             let output = bench.call(&words.split_whitespace().collect::<Vec<_>>());
             assert_eq!(output.status.code(), Some(2), "{words}: {}", stderr(&output));
-            let why = format!("for process {pid}: there is no such process\n");
+            let why = format!("for process {pid}: no such process\n");
             assert!(stderr(&output).ends_with(&why), "{}", stderr(&output));
         }
     }

@@ -53,6 +53,21 @@ fn a_killed_run_goes_on_without_repeating_what_was_finished() {
 }
 
 #[test]
+fn a_resumed_step_names_the_interrupted_attempt_that_still_holds_its_lock() {
+    let bench = Bench::new();
+    let mut child = begun(&bench);
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    let output = resume(&bench);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let waits = format!(
+        "second: waits for lock \"x\", held by attempt 1 of step {}/second, which was interrupted\n",
+        bench.run_id()
+    );
+    assert!(stderr(&output).contains(&waits), "{}", stderr(&output));
+}
+
+#[test]
 fn an_interrupted_run_ends_its_steps_and_goes_on_later() {
     let bench = Bench::new();
     let child = begun(&bench);

@@ -162,21 +162,16 @@ fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
 fn a_step_that_waits_for_a_lock_says_so_and_who_has_it() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nlock = 'x'\nrun = 'true'");
-    let holder = bench.start(&[
-        "lock",
-        "x",
-        "--",
-        "sh",
-        "-c",
-        "touch held; until test -f go; do sleep 0.01; done",
-    ]);
+    let script = "touch held; until test -f go; do sleep 0.01; done";
+    let holder = bench.start(&["lock", "x", "--", "sh", "-c", script]);
     bench.await_file("held");
     let child = bench.script("\"$WINDLASS\" run flow.toml 2>told").spawn().expect("sh runs");
     eventually("it says so", || bench.read("told").contains("a: waits for lock"));
     bench.write("go", "");
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", bench.read("told"));
-    let waits = format!("a: waits for lock \"x\", held by process {}\n", holder.id());
+    let command = format!("command \"sh -c {script}\" (pid {})", holder.id());
+    let waits = format!("a: waits for lock \"x\", held by {command}\n");
     assert_eq!(bench.read("told").matches(&waits).count(), 1, "{}", bench.read("told"));
     assert!(holder.wait_with_output().expect("it ends").status.success());
 }

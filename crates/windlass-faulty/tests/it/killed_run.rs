@@ -106,7 +106,9 @@ impl KilledRun {
         let record = self.read("record");
         let status = self.command().status().expect("the binary runs");
         assert!(status.success(), "{}", self.read("stderr"));
-        assert!(self.read("stderr").contains("has ended"), "{}", self.read("stderr"));
+        let printed = self.read("stdout");
+        assert!(printed.contains(r#""state":"succeeded""#), "{printed}");
+        assert_eq!(printed.lines().count(), 1, "{printed}");
         assert_eq!(self.read("record"), record, "nothing runs any more");
         let mut journal = self.journal().expect("it was submitted");
         assert_eq!(journal.end(), Some(RunOutcome::Succeeded));

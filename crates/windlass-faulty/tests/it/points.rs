@@ -31,7 +31,7 @@ fn chance(point: Point) -> Chance {
         Point::AfterTakeOver | Point::AfterLeftovers => Chance::Resume,
         Point::BeforeStepDown | Point::AfterStepDown => Chance::End,
         Point::AfterClearing => Chance::Named,
-        Point::BeforeJotting | Point::AfterJotting => Chance::Nameless,
+        Point::BeforeWalWrite | Point::AfterWalWrite => Chance::Nameless,
         _ => Chance::Under,
     }
 }

@@ -1,4 +1,4 @@
-//! StopReason a run cannot go on, or does not fit what the caller asked for.
+//! Why a run cannot go on, or does not fit what the caller asked for.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use windlass_workflow::{NoSuchStep, ParamErrors, ParseErrors};
 use crate::files;
 use crate::users::user_name;
 
-/// StopReason a run could not go on.
+/// Why a run could not go on.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -31,7 +31,7 @@ pub enum RunError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// StopReason it failed.
+        /// Why it failed.
         source: io::Error,
     },
     /// Another process leads the run.

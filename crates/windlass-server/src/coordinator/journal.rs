@@ -18,6 +18,7 @@ use crate::schedule::Schedule;
 mod admission;
 mod leader;
 mod reachability;
+mod refusals;
 mod stored;
 mod wakeups;
 mod write_ahead;
@@ -27,7 +28,7 @@ pub(super) use self::leader::{Expected, Leader, declare};
 pub(super) use self::stored::StoreJournal;
 #[cfg(test)]
 pub(super) use self::write_ahead::Pace;
-pub(crate) use self::write_ahead::read_slate;
+pub(crate) use self::write_ahead::read_wal;
 
 /// The durable state of a run.
 pub(super) trait Journal {
@@ -118,7 +119,7 @@ pub(super) struct Committed {
 pub(super) struct Start {
     pub(super) grant: Grant,
     pub(super) names: Vec<(Name, Token)>,
-    /// StopReason its command cannot be started.
+    /// Why its command cannot be started.
     pub(super) broken: Option<ResolveError>,
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Notice {
 /// What is to be shown of one run.
 #[derive(Default)]
 pub(super) struct Observer {
-    /// StopReason attempts ended as they did, and steps after them, until that is shown.
+    /// Why attempts ended as they did, and steps after them, until that is shown.
     reasons: BTreeMap<(WorkId, u32), String>,
     /// Lost attempts that were not shown yet.
     lost: BTreeSet<(WorkId, u32)>,

@@ -1,7 +1,8 @@
 //! What users ask of a run while it is under way.
 //!
 //! A request is a text that stays in the store until the run's process takes it, in the commit
-//! that carries it out. The wake-up that comes with it makes that a matter of milliseconds.
+//! that carries it out. The wake-up that comes with it makes that a matter of milliseconds. A run that no
+//! process leads is cancelled by the process of the request, through the same loop.
 
 use windlass_core::WorkId;
 use windlass_store::{RunEnd, Store, StoreError, Transaction};

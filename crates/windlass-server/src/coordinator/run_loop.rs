@@ -4,6 +4,13 @@
 //! with the names it holds, is committed before its process exists. Its end is committed before any
 //! dependent starts, in the same commit. Nothing is shown, and nothing that follows an end starts,
 //! before the disk has it.
+//!
+//! A commit survives a kill as soon as it is written, and a loss of power once it is synced. What does not
+//! follow an end that may still be lost starts before the sync, because no process survives a loss of power.
+//! While there are only starts, and good ends that nothing follows, the sync waits a few milliseconds for
+//! more of them, so that steps that are shorter than a sync do not take one each. Where something follows,
+//! the disk begins at once, and the follower is prepared meanwhile: its command is resolved and its program
+//! found. The ends of the last steps and that of the run share a sync.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a caller that watches a run is told.
+//! The updates that a caller gets who watches a run.
 
 use std::path::PathBuf;
 

@@ -16,9 +16,11 @@ use windlass_workflow::{Script, format_duration};
 use crate::attempt::pid;
 use crate::command::{CommandSpec, script_command};
 use crate::poll::poll;
+use crate::proc_fs;
+use crate::process_tag::{self, TAG_VARIABLE};
 use crate::signals::SignalPipe;
 use crate::spawn::{GroupChoice, Spawned, spawn};
-use crate::tree::{self, MARKS, marks_with};
+use crate::tree;
 
 /// How many bytes of the last output are kept.
 const TAIL: usize = 400;
@@ -35,7 +37,7 @@ pub struct Check<'a> {
     /// How long it may take.
     pub limit: Duration,
     /// The tags that its processes carry; no other process carries the last of them.
-    pub mark: &'a str,
+    pub tags: &'a str,
 }
 
 /// How a check ended.
@@ -49,7 +51,7 @@ pub enum CheckResult {
     Broken(Broken),
 }
 
-/// StopReason a condition does not hold, with the last line that it printed.
+/// Why a condition does not hold, with the last line that it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotYet {
@@ -76,7 +78,7 @@ pub enum NotYet {
     },
 }
 
-/// StopReason a condition cannot be checked.
+/// Why a condition cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// 126 if its command cannot be executed, 127 if it cannot be found.
@@ -138,7 +140,7 @@ impl Check<'_> {
 
     fn run(&self, stop: Option<&dyn AsFd>) -> io::Result<Option<CheckResult>> {
         let command = &self.command();
-        check_until(&CheckCommand { command, limit: self.limit, tags: self.mark }, stop)
+        check_until(&CheckCommand { command, limit: self.limit, tags: self.tags }, stop)
     }
 }
 
@@ -172,11 +174,9 @@ fn check_until(
     };
     let ended = running.until_end(check, stop);
     // What the condition has left running ends with it, also if it holds the output open.
-    let tree = ProcessTree {
-        mark: tree::mark(check.own_tag()),
-        group: tree::group_of(running.child.id()),
-    };
-    let killed = running.child.kill().and_then(|()| tree::end(&tree));
+    let group = proc_fs::group_of(running.child.id());
+    let tree = ProcessTree { group, ..process_tag::tree_of(check.own_tag()) };
+    let killed = running.child.kill().and_then(|()| tree::kill(&tree));
     let status = running.child.wait()?;
     killed?;
     Ok(match ended? {
@@ -200,7 +200,7 @@ fn check_until(
 /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
 /// let script = &plan.guards[0].condition;
 /// let (dir, limit) = (Path::new("/"), Duration::from_secs(60));
-/// let result = check(&Check { script, env: &[], dir, limit, mark: "doc-check" })?;
+/// let result = check(&Check { script, env: &[], dir, limit, tags: "doc-check" })?;
 /// assert_eq!(result, CheckResult::Passed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -240,7 +240,7 @@ impl Running {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(dir);
         command.envs(env.iter().map(|(name, value)| (name, value)));
-        command.env(MARKS, marks_with(check.tags));
+        command.env(TAG_VARIABLE, process_tag::inherited_with(check.tags));
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = match spawn(&mut command, GroupChoice::Own, check.own_tag()) {
             Ok(child) => child,

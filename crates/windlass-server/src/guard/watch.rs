@@ -66,7 +66,7 @@ pub enum GuardNews<'a> {
     Escalated(UsedUp),
 }
 
-/// StopReason a guard cannot be waited for.
+/// Why a guard cannot be waited for.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GuardError {
@@ -95,18 +95,18 @@ pub fn watch(
 ) -> Result<GuardEnd, GuardError> {
     let mut store = store;
     let signals = SignalPipe::open()?;
-    let bells = [store.register(&Topic::Events)?, store.register(&Topic::Requests)?];
+    let wakeups = [store.register(&Topic::Events)?, store.register(&Topic::Requests)?];
     let name = order.guard.name.as_str();
-    let _waiting = Waiting::announce(store.dir(), name, bells[0].name())?;
+    let _waiting = Waiting::announce(store.dir(), name, wakeups[0].name())?;
     // A decision from before is not about this wait.
     verdict(&mut store, order.target)?;
     let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());
     let after = store.last_event()?;
     let events = EventReader::new(store.try_clone()?, after, patterns.collect::<Result<_, _>>()?);
-    let mark = format!("check-{}", bells[0].name());
+    let tag = format!("check-{}", wakeups[0].name());
     let began = Instant::now();
     let poll = GuardPoll::new(order.guard, Timestamp::ZERO);
-    Watching { store, order, events, signals, bells, mark, began, poll, last: None, told }.run()
+    Watching { store, order, events, signals, wakeups, tag, began, poll, last: None, told }.run()
 }
 
 struct Watching<'a, T> {
@@ -114,8 +114,8 @@ struct Watching<'a, T> {
     order: &'a Watch<'a>,
     events: EventReader,
     signals: SignalPipe,
-    bells: [Wakeup; 2],
-    mark: String,
+    wakeups: [Wakeup; 2],
+    tag: String,
     began: Instant,
     poll: GuardPoll,
     last: Option<NotYet>,
@@ -125,7 +125,7 @@ struct Watching<'a, T> {
 impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     fn run(mut self) -> Result<GuardEnd, GuardError> {
         loop {
-            self.bells.iter().for_each(Wakeup::drain);
+            self.wakeups.iter().for_each(Wakeup::drain);
             match verdict(&mut self.store, self.order.target)? {
                 Some(Verdict::Approve) => return Ok(GuardEnd::Approved),
                 Some(Verdict::Reject) => return Ok(GuardEnd::Rejected),
@@ -169,7 +169,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
         // A caller without any time to wait still gets one check.
         let left = self.left().filter(|left| !left.is_zero());
         let limit = left.map_or(limit, |left| left.min(limit));
-        let check = Check { script: &guard.condition, env, dir, limit, mark: &self.mark };
+        let check = Check { script: &guard.condition, env, dir, limit, tags: &self.tag };
         match check_until_signal(&check, &self.signals)? {
             Err(signal) => Err(GuardError::Interrupted { signal }),
             Ok(CheckResult::Passed) => Ok(Some(GuardEnd::Passed)),
@@ -204,7 +204,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
         }
         let until = until.map(|until| until.since(self.now()));
         let patience = [until, left, Some(NET)].into_iter().flatten().min();
-        let [events, requests] = &self.bells;
+        let [events, requests] = &self.wakeups;
         match rest(&[events, requests], &self.signals, patience)? {
             Some(signal) => Err(GuardError::Interrupted { signal }),
             None => Ok(None),

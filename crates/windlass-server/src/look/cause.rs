@@ -6,8 +6,8 @@ use windlass_workflow::EdgeCondition;
 
 use super::{Cause, Skipped, StepState, StepView};
 
-/// The steps that failed or were cancelled, and so block the one at `place`; each by the shortest
-/// way.
+/// Returns the steps that failed or were cancelled and so block the one at `place`, each by the shortest
+/// path.
 pub(super) fn causes(steps: &[StepView], place: usize) -> Vec<Cause> {
     if steps[place].state != StepState::Blocked {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn causes(steps: &[StepView], place: usize) -> Vec<Cause> {
     causes
 }
 
-/// Why a step was skipped, if it was.
+/// Returns why a step was skipped, if it was.
 pub(super) fn skipped(steps: &[StepView], place: usize) -> Option<Skipped> {
     if steps[place].state != StepState::Skipped {
         return None;
@@ -46,7 +46,7 @@ pub(super) fn skipped(steps: &[StepView], place: usize) -> Option<Skipped> {
     Some(unneeded.map_or(Skipped::When, |edge| Skipped::NoFailure { place: edge.step }))
 }
 
-/// Whether a step that ended so can no longer end as one behind it needs.
+/// Returns whether a step that ended so can no longer end as a step after it needs.
 fn blocks(condition: EdgeCondition, state: StepState) -> bool {
     use StepState::{Blocked, Cancelled, Failed};
     match condition {

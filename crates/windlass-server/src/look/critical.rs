@@ -3,7 +3,7 @@
 use super::RunView;
 
 /// The chain of steps, each waiting for the one before it, that took the longest together: their own
-/// time, and that in which they stood at their guards.
+/// time, and that in which they waited for their guards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CriticalPath {
@@ -11,12 +11,12 @@ pub struct CriticalPath {
     pub steps: Vec<usize>,
     /// How long they took together, without the time in between.
     pub total_ms: i64,
-    /// For how long of that they stood at their guards.
+    /// For how long of that they waited for their guards.
     pub guarded_ms: i64,
 }
 
 impl CriticalPath {
-    /// The critical path of what has run so far.
+    /// Computes the critical path of what has run so far.
     #[must_use]
     pub fn of(view: &RunView) -> Self {
         let took = |place: usize| {
@@ -34,8 +34,8 @@ impl CriticalPath {
     }
 }
 
-/// The heaviest chain; `before` has the places that each stands behind, all smaller than its own.
-/// One without a weight has not begun, and is on no chain.
+/// Returns the heaviest chain; `before` has the places of the steps before each one, all smaller than its
+/// own. A step without a weight has not begun, and is on no chain.
 pub(super) fn longest(
     before: &[Vec<usize>],
     weight: impl Fn(usize) -> Option<i64>,

@@ -1,4 +1,4 @@
-//! Why something cannot be looked at.
+//! Why a run or a step cannot be shown.
 
 use thiserror::Error;
 use windlass_core::some_of;
@@ -6,10 +6,10 @@ use windlass_store::StoreError;
 
 use crate::coordinator::RunError;
 
-/// How many steps are listed where an unknown one was asked for.
+/// The number of steps that are listed for an unknown one.
 const TOLD: usize = 10;
 
-/// Why something cannot be looked at.
+/// Why a run or a step cannot be shown.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LookError {
@@ -83,7 +83,7 @@ pub enum LookError {
 }
 
 impl LookError {
-    /// Whether the fault lies in what was asked for, not in the store.
+    /// Returns whether the request is wrong, not the store.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {

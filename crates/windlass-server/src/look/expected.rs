@@ -6,7 +6,7 @@ use windlass_store::{AttemptEnd, Store, StoreError, Transaction};
 
 use super::{LookError, StepState, StepView};
 
-/// How many earlier runs are looked at.
+/// The number of earlier runs that are read.
 const LOOKED_AT: usize = 20;
 
 /// How long the steps of a workflow took in its latest runs.
@@ -26,7 +26,7 @@ pub struct Expected {
 }
 
 impl Expectations {
-    /// From the latest runs of `workflow`, except the one called `but`.
+    /// Reads the latest runs of `workflow`, except `but`.
     pub fn of(store: &mut Store, workflow: &str, but: &str) -> Result<Self, LookError> {
         Ok(store.read(|transaction| Self::read(transaction, workflow, but))?)
     }
@@ -50,7 +50,7 @@ impl Expectations {
         Ok(Self { steps })
     }
 
-    /// What to expect of a step, if it has succeeded before.
+    /// Returns what to expect of a step, if it has succeeded before.
     #[must_use]
     pub fn step(&self, name: &str) -> Option<Expected> {
         self.steps.get(name).copied()
@@ -58,7 +58,7 @@ impl Expectations {
 }
 
 impl Expected {
-    /// The middle one; of two in the middle the larger one, so that a guess is rather too late.
+    /// Returns the median; of two middle values the larger, so that an estimate is rather too late.
     fn of(mut took: Vec<i64>) -> Self {
         took.sort_unstable();
         Self { median_ms: took[took.len() / 2], attempts: took.len() }
@@ -82,7 +82,7 @@ pub(super) struct Forecast {
     steps: Vec<Outlook>,
 }
 
-/// What is to expect of one step.
+/// What to expect of one step.
 #[derive(Clone, Copy)]
 enum Outlook {
     Ended,
@@ -105,7 +105,7 @@ type Start = Option<(i64, usize)>;
 impl Forecast {
     pub(super) fn of(steps: &[StepView], now_ms: i64, expectations: &Expectations) -> Self {
         let mut forecast = Self { steps: Vec::with_capacity(steps.len()) };
-        // Steps stand behind those they wait for.
+        // Steps come after those they wait for.
         for step in steps {
             let outlook = match step.state.is_end() {
                 true => Some(Outlook::Ended),
@@ -129,8 +129,8 @@ impl Forecast {
         Some(Outlook::Done { in_ms, after, attempts: before.min(own.attempts) })
     }
 
-    /// When a step may start, and from how few earlier attempts that is known. None if that cannot be
-    /// known.
+    /// Returns when a step may start, and the number of earlier attempts from which that is known; none if it
+    /// cannot be known.
     fn start(&self, step: &StepView) -> Option<(Start, usize)> {
         let (mut last, mut fewest) = (None, usize::MAX);
         for edge in &step.after {
@@ -146,8 +146,8 @@ impl Forecast {
         Some((last, fewest))
     }
 
-    /// When the step at `place` may start: once everything before it has ended. None if it waits for no
-    /// step, or if something before it has never succeeded.
+    /// Returns when the step at `place` may start: once everything before it has ended. Returns none if it
+    /// waits for no step, or if a step before it has never succeeded.
     pub(super) fn estimate(
         &self,
         steps: &[StepView],

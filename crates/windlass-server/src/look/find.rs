@@ -11,24 +11,24 @@ use windlass_store::{RunRecord, Store, StoreError, Transaction};
 use super::{LookError, RunView};
 use crate::nesting::is_nested;
 
-/// What stands for the newest run that was started by hand.
+/// The name of the newest run that was started by hand.
 const LAST: &str = "last";
-/// How many of the newest runs are looked at for one that may have been meant.
+/// The number of the newest runs that are searched for one that may have been meant.
 const SEARCHED: usize = 1000;
-/// Everything is like a text of fewer letters.
+/// A shorter text resembles everything.
 const TELLING: usize = 3;
-/// How many are told.
+/// The number of suggestions.
 const TOLD: usize = 5;
 
-/// The run that `text` stands for: the beginning of its id, or `last` for the newest that no step of
+/// Returns the run that `text` names: the beginning of its id, or `last` for the newest that no step of
 /// another run has started.
 pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
     let dir = store.dir().to_owned();
     store.read(|transaction| found(transaction, &dir, text))?
 }
 
-/// Returns `RUN/STEP` as it is to be typed: in single quotes where a shell would not take it as it
-/// stands, as that of `test[linux]`.
+/// Returns `RUN/STEP` as it is to be typed: in single quotes where a shell would interpret it, as in
+/// `test[linux]`.
 #[must_use]
 pub fn step_argument(run: &str, step: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:+@%".contains(c);
@@ -38,7 +38,7 @@ pub fn step_argument(run: &str, step: &str) -> String {
     }
 }
 
-/// The newest runs with their workflows, for a shell that completes them.
+/// Returns the newest runs with their workflows, for completion in a shell.
 pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)>, LookError> {
     Ok(store.read(|transaction| newest(transaction, limit))?)
 }
@@ -92,7 +92,7 @@ pub(super) fn found(
     }
 }
 
-/// The newest run that no step of another one has started.
+/// Returns the newest run that no step of another one has started.
 fn last(transaction: &Transaction<'_>, dir: &Path) -> Result<Option<String>, StoreError> {
     let mut runs = transaction.runs().latest(None, SEARCHED)?.into_iter();
     Ok(runs.find(|run| !is_nested(dir, &run.id)).map(|run| run.id))
@@ -106,7 +106,7 @@ fn newest(
     Ok(runs.map(|run| (run.id, run.workflow)).collect())
 }
 
-/// The runs whose ids begin almost like `text`, or else those of the workflow that is called so.
+/// Returns the runs whose ids begin almost like `text`, or else those of the workflow of that name.
 fn similar(text: &str, runs: &[(String, String)]) -> Vec<(String, String)> {
     let beginning = |id: &str| id.chars().take(text.chars().count()).collect::<String>();
     let is_near = |id: &str| nearest(text, [beginning(id).as_str()]).is_some();

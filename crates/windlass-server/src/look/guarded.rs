@@ -1,4 +1,4 @@
-//! For how long steps stood at their guards, out of the journal.
+//! Computes from the journal how long steps waited for their guards.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::StepView;
 use crate::clock::millis;
 use crate::schedule::Schedule;
 
-/// When gates were decided, and steps were tried again by somebody.
+/// When gates were decided, and users had steps tried again.
 pub(super) struct GuardTimes {
     decided: BTreeMap<WorkId, i64>,
     reopened: BTreeMap<WorkId, i64>,
@@ -31,7 +31,7 @@ impl GuardTimes {
         Self { decided, reopened, created_ms, now_ms }
     }
 
-    /// Tells the steps that have guards how long they stood there.
+    /// Sets how long each step that has guards waited for them.
     pub(super) fn tell(&self, schedule: &Schedule, steps: &mut [StepView]) {
         for place in 0..steps.len() {
             let work = WorkId::from_index(place);
@@ -45,7 +45,7 @@ impl GuardTimes {
         }
     }
 
-    /// When all that a step waits for had ended, or somebody had it tried again.
+    /// Returns when everything that a step waits for had ended, or a user had it tried again.
     fn reached(&self, work: WorkId, place: usize, steps: &[StepView]) -> i64 {
         let before = steps[place].after.iter().filter_map(|edge| steps[edge.step].ended_ms());
         let again = self.reopened.get(&work).copied();

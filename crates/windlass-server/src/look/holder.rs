@@ -1,39 +1,46 @@
-//! Who holds and waits for names, as people call them.
+//! Translates the holders of names into the words of their users: a step is `RUN/STEP`, a command is the
+//! process that runs it.
+//!
+//! A holder's id is written for machines; it also tells two processes with one pid apart. Nothing here
+//! writes to the store. `holder_label` puts the result into messages.
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Grant, HolderId, WorkId};
+use windlass_core::{Grant, HolderId, Token, WorkId};
 use windlass_store::{Process, Store, StoreError, Transaction};
 
 use crate::coordinator::plan_of;
 
-/// The attempt of a step that asks for names, as its holder is called.
+/// The attempt of a step that claims names, as its holder id describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Attempt<'a> {
-    pub(super) run: &'a str,
-    pub(super) grant: Grant,
+pub(crate) struct Attempt<'a> {
+    pub(crate) run: &'a str,
+    pub(crate) grant: Grant,
+    /// The fencing token of the leader that claimed the names.
+    pub(crate) epoch: Token,
 }
 
 impl<'a> Attempt<'a> {
-    /// Reads `run RUN/WORK@ATTEMPT epoch EPOCH`, as a run's leader calls its attempts.
-    pub(super) fn read(holder: &'a str) -> Option<Self> {
-        let (attempt, _epoch) = holder.strip_prefix("run ")?.split_once(" epoch ")?;
+    /// Reads the id `run RUN/WORK@ATTEMPT epoch EPOCH`, which a run's leader gives to its attempts.
+    pub(crate) fn read(holder: &'a str) -> Option<Self> {
+        let (attempt, epoch) = holder.strip_prefix("run ")?.split_once(" epoch ")?;
         let (run, attempt) = attempt.split_once('/')?;
         let (work, attempt) = attempt.split_once('@')?;
         let work = WorkId::new(work.parse().ok()?)?;
-        Some(Self { run, grant: Grant { work, attempt: attempt.parse().ok()? } })
+        let grant = Grant { work, attempt: attempt.parse().ok()? };
+        Some(Self { run, grant, epoch: Token(epoch.parse().ok()?) })
     }
 }
 
-/// Translates holders of names into what people call them: steps are `RUN/STEP`.
+/// Translates the ids of holders: that of a step into `RUN/STEP`, that of a command into `process PID`.
 #[derive(Debug, Default)]
-pub struct People {
-    /// The steps of the runs that were asked for; none for a run that cannot be read.
+pub struct HolderNames {
+    /// The steps of the runs that hold something; empty for a run that cannot be read.
     steps: BTreeMap<String, Vec<String>>,
 }
 
-impl People {
-    /// Whoever is among `holders`, and can be told by `RUN/STEP`.
+impl HolderNames {
+    /// Reads what is needed to translate `holders`.
     pub fn among<'a>(
         store: &mut Store,
         holders: impl IntoIterator<Item = &'a HolderId>,
@@ -42,20 +49,31 @@ impl People {
         store.read(|transaction| Self::read(transaction, &holders))
     }
 
+    /// Reads the same within a transaction.
     pub(super) fn read(
         transaction: &Transaction<'_>,
         holders: &[&str],
     ) -> Result<Self, StoreError> {
-        let mut people = Self::default();
-        for Attempt { run, .. } in holders.iter().filter_map(|holder| Attempt::read(holder)) {
-            if !people.steps.contains_key(run) {
-                people.steps.insert(run.to_owned(), steps(transaction, run)?);
-            }
-        }
-        Ok(people)
+        let mut names = Self::default();
+        holders.iter().try_for_each(|holder| names.add(transaction, holder))?;
+        Ok(names)
     }
 
-    /// What people call a holder. What tells one life of a process from another is for machines.
+    /// Reads what is needed to translate one more holder.
+    pub(crate) fn add(
+        &mut self,
+        transaction: &Transaction<'_>,
+        holder: &str,
+    ) -> Result<(), StoreError> {
+        if let Some(Attempt { run, .. }) = Attempt::read(holder)
+            && !self.steps.contains_key(run)
+        {
+            self.steps.insert(run.to_owned(), steps(transaction, run)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the name of a holder in its user's words, or else its id.
     #[must_use]
     pub fn name(&self, holder: &HolderId) -> String {
         let process =
@@ -64,16 +82,16 @@ impl People {
         self.step(holder).or(process).unwrap_or_else(|| holder.to_string())
     }
 
-    /// The same, if it is a step of a run.
+    /// Returns `RUN/STEP` if the holder is a step of a run.
     #[must_use]
     pub fn step(&self, holder: &HolderId) -> Option<String> {
-        let Attempt { run, grant } = Attempt::read(holder.as_str())?;
+        let Attempt { run, grant, .. } = Attempt::read(holder.as_str())?;
         let step = self.steps.get(run)?.get(grant.work.index())?;
         Some(format!("{run}/{step}"))
     }
 }
 
-/// Returns the command line of a process that is seen alive from here; of `windlass lock` and `windlass
+/// Returns the command line of a process that is alive and visible from here; of `windlass lock` and `windlass
 /// sem`, that of the command that they run.
 #[must_use]
 pub fn command_line(process: &Process) -> Option<String> {
@@ -96,7 +114,7 @@ fn wrapped<W: AsRef<str>>(words: &[W]) -> &[W] {
     }
 }
 
-/// The steps of a run; none if it is gone, or this version cannot read it.
+/// Returns the names of the steps of a run; none if it is gone, or this version cannot read it.
 fn steps(transaction: &Transaction<'_>, run: &str) -> Result<Vec<String>, StoreError> {
     let record = match transaction.runs().find(run) {
         Err(StoreError::UnknownRun { .. } | StoreError::AmbiguousRun { .. }) => {
@@ -123,7 +141,8 @@ mod tests {
     fn only_attempts_of_runs_are_read_as_such() {
         let work = WorkId::new(3).expect("not zero");
         let read = Attempt::read("run 3fa9c2d1/3@2 epoch 7");
-        assert_eq!(read, Some(Attempt { run: "3fa9c2d1", grant: Grant { work, attempt: 2 } }));
+        let grant = Grant { work, attempt: 2 };
+        assert_eq!(read, Some(Attempt { run: "3fa9c2d1", grant, epoch: Token(7) }));
         for holder in ["build-17", "run x", "run x/0@1 epoch 1", "run x/a@1 epoch 1", "run x/1@1"] {
             assert_eq!(Attempt::read(holder), None, "{holder}");
         }

@@ -1,9 +1,9 @@
-//! Lists of runs: those that have not ended, and those that have.
+//! Lists runs: those that have not ended, and those that have.
 
 use windlass_core::nearest;
 use windlass_store::{RunEnd, RunListing, Store, StoreError, Transaction};
 
-use super::run::{Seen, slate_of};
+use super::run::{Seen, wal_of};
 use super::{LookError, RunState, RunView};
 
 /// How many of the newest runs are looked at for a workflow that may have been meant.
@@ -14,17 +14,17 @@ const SEARCHED: usize = 1000;
 pub struct Listed {
     /// Its id.
     pub id: String,
-    /// What the workflow is called.
+    /// The name of its workflow.
     pub workflow: String,
     /// The file it came from.
     pub file: String,
     /// When it was submitted.
     pub created_ms: i64,
-    /// What there is to see; or why nothing is, because this version cannot read the workflow.
+    /// The run, or why it cannot be shown: this version cannot read its workflow.
     pub view: Result<Box<RunView>, LookError>,
 }
 
-/// The runs that are under way or interrupted, the newest first.
+/// Returns the runs that are under way or interrupted, the newest first.
 pub fn open_runs(store: &mut Store) -> Result<Vec<Listed>, LookError> {
     let read = |transaction: &Transaction<'_>| transaction.runs().open();
     let open = store.read(read)?;
@@ -35,7 +35,7 @@ pub fn open_runs(store: &mut Store) -> Result<Vec<Listed>, LookError> {
     Ok(listed)
 }
 
-/// The last `limit` runs that have ended, the newest first; of one workflow, or of all.
+/// Returns the last `limit` runs that have ended, the newest first; of one workflow, or of all.
 pub fn history(
     store: &mut Store,
     workflow: Option<&str>,
@@ -45,7 +45,7 @@ pub fn history(
         if let Some(unknown) = unknown(transaction, workflow)? {
             return Ok(Err(unknown));
         }
-        // All that have not ended may stand before those that have.
+        // Runs that have not ended may come before those that have.
         let open = transaction.runs().open()?.len();
         transaction.runs().latest(workflow, limit.saturating_add(open)).map(Ok)
     })??;
@@ -53,7 +53,7 @@ pub fn history(
     Ok(ended.take(limit).map(|(listing, end)| (named(listing), end)).collect())
 }
 
-/// Why there can be no history of a workflow, if nothing of that name has ever run.
+/// Returns why a workflow has no history, if no workflow of that name has ever run.
 fn unknown(
     transaction: &Transaction<'_>,
     workflow: Option<&str>,
@@ -68,14 +68,14 @@ fn unknown(
             known.push(run.workflow);
         }
     }
-    // Many give the file, which a workflow is called by unless it says otherwise.
+    // Users often give the file, after which a workflow is named by default.
     let stem = workflow.rsplit('/').next().unwrap_or(workflow);
     let stem = stem.strip_suffix(".toml").unwrap_or(stem);
     let nearest = nearest(stem, known.iter().map(String::as_str)).map(str::to_owned);
     Ok(Some(LookError::UnknownWorkflow { workflow: workflow.to_owned(), nearest, known }))
 }
 
-/// A run that was stored before workflows were goes by its file.
+/// Returns the workflow of a run; its file if the run was stored before workflows had names.
 fn named(mut listing: RunListing) -> RunListing {
     if listing.workflow.is_empty() {
         listing.workflow.clone_from(&listing.file);
@@ -83,13 +83,13 @@ fn named(mut listing: RunListing) -> RunListing {
     listing
 }
 
-/// Looks at one run; none if it is gone meanwhile.
+/// Reads one run; none if it was deleted meanwhile.
 pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<Listed>, LookError> {
     let RunListing { id, workflow, file, created_ms, .. } = listing;
     let dir = store.dir().to_owned();
-    let slate = slate_of(store, &id);
+    let wal = wal_of(store, &id);
     let seen = store.read(|transaction| match transaction.runs().find(&id) {
-        Ok(run) => Seen::of(transaction, run, &slate).map(Some),
+        Ok(run) => Seen::of(transaction, run, &wal).map(Some),
         Err(StoreError::UnknownRun { .. }) => Ok(None),
         Err(error) => Err(error),
     })?;
@@ -104,7 +104,7 @@ impl Listed {
         self.view.as_ref().ok().and_then(|view| view.state.end())
     }
 
-    /// Where it stands, if that can be seen.
+    /// Returns its state, if it can be shown.
     #[must_use]
     pub fn state(&self) -> Option<RunState> {
         self.view.as_ref().ok().map(|view| view.state)

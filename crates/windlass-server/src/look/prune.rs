@@ -1,8 +1,8 @@
-//! Forgets what has ended long ago: runs with their logs, and events.
+//! Deletes old runs with their logs, and old events.
 //!
-//! A run is taken out of the store first, then its logs. Whoever is killed in between leaves logs
-//! that belong to no run; the next one finds and removes them. To take something out of a store takes
-//! room, so on a full disk the logs go first.
+//! A run is deleted from the store first, then its logs. A process that is killed in between leaves logs that
+//! belong to no run; the next prune finds and removes them. Deleting from a store needs free space, so on a
+//! full disk the logs are removed first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,20 +20,20 @@ use crate::attempt::run_dir;
 use crate::coordinator::forget_requests;
 use crate::users::is_ours;
 
-/// What to forget.
+/// What to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pruning {
-    /// What ended, or was emitted, longer ago than this.
+    /// Deletes what ended, or was emitted, longer ago than this.
     pub older_than: Option<Duration>,
-    /// Ended runs beyond the newest so many.
+    /// Deletes finished runs except this many of the newest.
     pub keep: Option<usize>,
-    /// Runs that were interrupted, too, as if they had ended then.
+    /// Treats interrupted runs as if they had ended then.
     pub interrupted: bool,
-    /// Only say what would be forgotten.
+    /// Only returns what would be deleted.
     pub dry_run: bool,
 }
 
-/// What was forgotten, or would be.
+/// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pruned {
@@ -43,39 +43,39 @@ pub struct Pruned {
     pub orphans: Vec<Orphan>,
     /// How many events.
     pub events: usize,
-    /// How many runs were kept because they are other users'.
+    /// The number of runs that were kept because they belong to other users.
     pub others: usize,
 }
 
-/// A run that was forgotten.
+/// A run that was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrunedRun {
     /// Its id.
     pub id: String,
-    /// What the workflow was called.
+    /// The name of its workflow.
     pub workflow: String,
     /// How it ended: a word of [`RunState::word`].
     pub state: &'static str,
     /// When it ended.
     pub ended_ms: i64,
-    /// How much its logs took, in bytes.
+    /// The size of its logs in bytes.
     pub bytes: u64,
-    /// Whose it was, where that is known.
+    /// Its owner, if that is known.
     pub uid: Option<u32>,
 }
 
-/// Logs of no run.
+/// Logs that belong to no run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Orphan {
     /// Their directory.
     pub dir: PathBuf,
-    /// How much they took, in bytes.
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
-/// Why not everything could be forgotten.
+/// Why not everything could be deleted.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PruneError {
@@ -83,7 +83,7 @@ pub enum PruneError {
     #[error(transparent)]
     Look(#[from] LookError),
     /// Logs cannot be removed.
-    #[error("the logs in {dir} cannot be removed: {source}", dir = dir.display())]
+    #[error("cannot remove the logs in {dir}: {source}", dir = dir.display())]
     Logs {
         /// Their directory.
         dir: PathBuf,
@@ -98,8 +98,8 @@ impl From<StoreError> for PruneError {
     }
 }
 
-/// Forgets runs and events as `pruning` says. Never a run that somebody leads, or that is another user's.
-/// In a store that several users share, events are forgotten only for root and the owner of the store.
+/// Deletes runs and events as `pruning` says, but no run that a process leads or that belongs to another
+/// user. In a store that several users share, only root and the owner of the store can delete events.
 pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError> {
     let logs = store.dir().join("runs");
     // Listed before the runs are: one that begins meanwhile is stored before its logs are.
@@ -110,7 +110,7 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
     let known: BTreeSet<_> = all.iter().map(|run| run.id.clone()).collect();
     let before_ms = pruning.older_than.map(|age| now_ms.saturating_sub(millis(age)));
     let mut pruned = Pruned::default();
-    // What belongs to nobody is the keeper's of a store that several users share.
+    // In a shared store, what belongs to no user is the owner's to delete.
     let access = store.access();
     let keeper = !access.is_shared() || access.is_owner_or_root();
     let dirs = dirs.into_iter().filter(|_| keeper);
@@ -135,7 +135,7 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
     Ok(pruned)
 }
 
-/// The runs that may be forgotten, the newest first, with the end that is stored of each.
+/// Returns the runs that may be deleted, the newest first, each with the end that is stored.
 fn candidates(
     store: &mut Store,
     all: Vec<RunListing>,
@@ -160,7 +160,7 @@ fn candidates(
     Ok(candidates)
 }
 
-/// How and when a run ended, if it has, or counts as if.
+/// Returns how and when a run ended, if it has or counts as ended.
 fn ended(
     store: &mut Store,
     listing: RunListing,
@@ -179,13 +179,13 @@ fn ended(
             }
             _ => None,
         },
-        // Nobody who has this version can go on with it; whether somebody leads it is looked at when
-        // it is forgotten.
+        // This version cannot resume it; whether a process leads it is checked when it is deleted.
         Err(_) => interrupted.then_some(("unreadable", created_ms)),
     })
 }
 
-/// Forgets runs with their logs. Those that were, which are all unless somebody has gone on with one.
+/// Deletes runs with their logs. Returns those that were deleted: all, except runs that were resumed
+/// meanwhile.
 fn forget_all(
     store: &mut Store,
     candidates: &[(PrunedRun, Option<RunEnd>)],
@@ -209,7 +209,7 @@ fn forget_all(
     Ok(forgotten)
 }
 
-/// Removes what the steps of these runs have printed, and nothing that is needed to go on with one.
+/// Removes the logs of the steps of these runs, and nothing that is needed to resume one.
 fn make_room(
     store: &mut Store,
     candidates: &[(PrunedRun, Option<RunEnd>)],
@@ -223,7 +223,7 @@ fn make_room(
     Ok(())
 }
 
-/// Takes a run out of the store, unless somebody has gone on with it meanwhile. Whether it was.
+/// Deletes a run from the store unless it was resumed meanwhile. Returns whether it was deleted.
 fn forget(store: &mut Store, run: &str, end: Option<RunEnd>) -> Result<bool, StoreError> {
     store.transact(|transaction| {
         let idle = is_idle(transaction, run, end)?;
@@ -235,7 +235,7 @@ fn forget(store: &mut Store, run: &str, end: Option<RunEnd>) -> Result<bool, Sto
     })
 }
 
-/// Whether a run is there, has ended like that, and nobody leads it.
+/// Returns whether a run exists, has ended like that, and has no leader.
 fn is_idle(
     transaction: &Transaction<'_>,
     run: &str,
@@ -266,7 +266,7 @@ fn directories(logs: &Path) -> Result<Vec<(String, PathBuf)>, PruneError> {
     let mut dirs = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
-        // What is not called like a run is nobody's of ours.
+        // A directory that is not named like a run was not created here.
         if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_dir())
             && name.len() == 8
             && name.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -278,7 +278,7 @@ fn directories(logs: &Path) -> Result<Vec<(String, PathBuf)>, PruneError> {
     Ok(dirs)
 }
 
-/// Removes the directory of a run, if it is there.
+/// Removes the directory of a run, if it exists.
 fn remove(dir: &Path) -> Result<(), PruneError> {
     match fs::remove_dir_all(dir) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -301,7 +301,7 @@ fn remove_logs(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// How much the files of a directory take, if it is there; those in directories below it not counted.
+/// Returns the size of the files in a directory, if it exists, without those in directories below it.
 fn size(dir: &Path) -> Result<u64, PruneError> {
     let sizes = files(dir).and_then(|files| {
         files.iter().map(|path| Ok(fs::symlink_metadata(path)?.len())).sum::<io::Result<u64>>()
@@ -309,7 +309,7 @@ fn size(dir: &Path) -> Result<u64, PruneError> {
     sizes.map_err(|source| PruneError::Logs { dir: dir.to_owned(), source })
 }
 
-/// What lies in a directory, if it is there.
+/// Returns the entries of a directory, if it exists.
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

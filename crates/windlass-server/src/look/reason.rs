@@ -9,20 +9,20 @@ use windlass_store::{NameView, StoreError, StoredLease, StoredWaiter, Transactio
 use windlass_workflow::EdgeCondition;
 
 use super::holder::{Attempt, command_line};
-use super::{HolderView, People, RunState, RunView, StepState, WaitReason};
+use super::{HolderNames, HolderView, RunState, RunView, StepState, WaitReason};
 use crate::clock::millis;
 
-/// The names of the machine, and who is behind them.
+/// The names of the store, with their holders and waiters.
 pub(super) struct Names {
     names: Vec<NameView>,
-    people: People,
+    holder_names: HolderNames,
 }
 
 /// Returns the reasons why each of the steps at `places` waits.
 pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Vec<Vec<WaitReason>> {
     let works = places.iter().map(|place| WorkId::from_index(*place));
     let queued = names.queued(view);
-    // What time alone has ended since is for the run's leader to find out.
+    // The run's leader finds out what has ended since by time alone.
     let before: Vec<_> = works.clone().map(|work| view.schedule.reasons(work)).collect();
     if matches!(view.state, RunState::UnderWay { .. }) {
         view.schedule.settle(|work| queued.contains_key(&work));
@@ -32,7 +32,7 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
         let state = view.steps[work.index()].state;
         match view.state {
             _ if state.is_end() => Vec::new(),
-            // One that has run, and must hold something before it counts as a success.
+            // The step has run, and waits for what it has to ensure.
             RunState::UnderWay { .. } if state == StepState::Running => guards(view, work),
             RunState::UnderWay { .. } => {
                 let own = queued.get(&work).map_or(&[][..], Vec::as_slice);
@@ -44,7 +44,7 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
     works.zip(before).map(explain).collect()
 }
 
-/// Why a step of a run that a process leads does not run. `before` is what the journal alone says;
+/// Returns why a step of a run that a process leads does not run. `before` is what the journal alone says;
 /// `queued` are the step's places in the queues of names.
 fn live_reasons(
     names: &Names,
@@ -78,11 +78,11 @@ impl Names {
         let tickets = names.iter().flat_map(|name| &name.waiters);
         let wanted = tickets.map(|stored| &stored.waiter.holder);
         let holders: Vec<_> = held.chain(wanted).map(HolderId::as_str).collect();
-        let people = People::read(transaction, &holders)?;
-        Ok(Self { names, people })
+        let holder_names = HolderNames::read(transaction, &holders)?;
+        Ok(Self { names, holder_names })
     }
 
-    /// The places of a run's steps in the queues of names.
+    /// Returns the places of a run's steps in the queues of names.
     fn queued(&self, view: &RunView) -> BTreeMap<WorkId, Vec<Queued>> {
         let mut queued: BTreeMap<WorkId, Vec<Queued>> = BTreeMap::new();
         for (name, seen) in self.names.iter().enumerate() {
@@ -97,11 +97,11 @@ impl Names {
         queued
     }
 
-    /// Why a name refuses the step at this place of its queue, if it does.
+    /// Returns why a name refuses the step at this place of its queue, if it does.
     fn refusal(&self, queued: Queued) -> Option<WaitReason> {
         let seen = &self.names[queued.name];
         let ticket = &seen.waiters[queued.ticket];
-        // It may have been refused, and be there for it by now, while it waits for others.
+        // The name may be free for the step by now, while the step waits for other names.
         let is_there = seen.leases.is_empty() && queued.ticket == 0;
         if !ticket.waiter.refused.contains(&seen.name) || is_there {
             return None;
@@ -116,7 +116,7 @@ impl Names {
     fn holder(&self, stored: &StoredLease) -> HolderView {
         let process = stored.owner.process.as_ref();
         HolderView {
-            name: self.people.name(&stored.lease.holder),
+            name: self.holder_names.name(&stored.lease.holder),
             since_ms: stored.owner.since_ms,
             pid: process.map(|process| process.pid),
             command: process.and_then(command_line),
@@ -130,7 +130,7 @@ impl Names {
         let process = stored.process.as_ref();
         let need = stored.waiter.needs.iter().find(|need| need.name == *name);
         HolderView {
-            name: self.people.name(&stored.waiter.holder),
+            name: self.holder_names.name(&stored.waiter.holder),
             since_ms: stored.since_ms,
             pid: process.map(|process| process.pid),
             command: process.and_then(command_line),
@@ -141,7 +141,7 @@ impl Names {
     }
 }
 
-/// Why a step of an interrupted run would not run at once if the run were resumed.
+/// Returns why a step of an interrupted run would not run at once if the run were resumed.
 fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
     let lasting = |reason: &&Reason| {
         matches!(reason, Reason::Dependency(_) | Reason::Gate | Reason::Retry { .. })
@@ -153,7 +153,7 @@ fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
     std::iter::once(WaitReason::Interrupted).chain(guards).chain(lasting).collect()
 }
 
-/// What the engine says, with names in the place of numbers.
+/// Translates a reason of the engine: names in the place of numbers.
 fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> {
     let name = |work: WorkId| view.steps[work.index()].name.clone();
     match reason {
@@ -175,7 +175,7 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let holders = holders.iter().map(|work| name(*work)).collect();
             vec![short(view, shortage, holders, reserved_for.map(name))]
         }
-        // The names and guards that refuse it are told by themselves.
+        // The names and guards that refuse it are reasons of their own.
         Reason::Outside | Reason::Gate | Reason::Queued { ahead: 0, .. } => Vec::new(),
         Reason::Queued { ahead, first } => {
             vec![WaitReason::Line { ahead: *ahead, first: name(*first) }]
@@ -189,7 +189,7 @@ fn next_attempt(view: &RunView, work: WorkId) -> Grant {
     Grant { work, attempt: begun + 1 }
 }
 
-/// The guards that a step waits for.
+/// Returns the guards that a step waits for.
 fn guards(view: &RunView, work: WorkId) -> Vec<WaitReason> {
     let own = view.waits.iter().filter(|wait| wait.work == work);
     own.map(|wait| WaitReason::Guard {

@@ -1,4 +1,4 @@
-//! One run as it stands: its state, its steps and their attempts.
+//! One run: its state, its steps and their attempts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,23 +14,23 @@ use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::{log_path, run_dir};
 use crate::clock::millis;
-use crate::coordinator::{plan_of, read_slate};
+use crate::coordinator::{plan_of, read_wal};
 use crate::schedule::Schedule;
 
-/// A run as it stands.
+/// A run, as it was at one moment.
 #[non_exhaustive]
 pub struct RunView {
     /// As it was submitted.
     pub run: RunRecord,
-    /// What the workflow is called.
+    /// The name of its workflow.
     pub workflow: String,
     /// When it was submitted.
     pub created_ms: i64,
-    /// Where it stands.
+    /// Its state.
     pub state: RunState,
     /// Its steps, each behind those it waits for.
     pub steps: Vec<StepView>,
-    /// When this was so.
+    /// The moment at which it was read.
     pub now_ms: i64,
     /// Where its logs are.
     pub logs: PathBuf,
@@ -38,7 +38,7 @@ pub struct RunView {
     pub(super) waits: Vec<GuardWait>,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunState {
@@ -54,7 +54,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// As people read it.
+    /// Returns the state as a word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl RunState {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns how it ended, if it has.
     #[must_use]
     pub fn end(self) -> Option<RunEnd> {
         match self {
@@ -75,13 +75,13 @@ impl RunState {
 }
 
 impl RunView {
-    /// The run that `text` stands for: the beginning of its id, or `last` for the newest that no step of
+    /// Returns the run that `text` names: the beginning of its id, or `last` for the newest that no step of
     /// another run has started.
     pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
         let run = store.read(|transaction| found(transaction, &dir, text))??;
-        let slate = slate_of(store, &run.id);
-        let seen = store.read(|transaction| Seen::of(transaction, run, &slate))?;
+        let wal = wal_of(store, &run.id);
+        let seen = store.read(|transaction| Seen::of(transaction, run, &wal))?;
         Self::of(seen, &dir)
     }
 
@@ -111,7 +111,7 @@ impl RunView {
         })
     }
 
-    /// The steps that wait for guards, each with the guard that has not passed.
+    /// Returns the steps that wait for guards, each with the guard that has not passed.
     #[must_use]
     pub fn guarded(&self) -> Vec<(&str, &str)> {
         let known = self.waits.iter().filter(|wait| wait.work.index() < self.steps.len());
@@ -147,13 +147,13 @@ impl RunView {
         (is_last && hook.is_some()).then_some(name)
     }
 
-    /// How many steps have ended.
+    /// Returns how many steps have ended.
     #[must_use]
     pub fn done(&self) -> usize {
         self.steps.iter().filter(|step| step.state.is_end()).count()
     }
 
-    /// The first time that anything of it ran, and the last, or now if it goes on.
+    /// Returns when its first attempt began, and when its last ended, or now if it goes on.
     #[must_use]
     pub fn ended_ms(&self) -> Option<i64> {
         match self.state {
@@ -167,7 +167,7 @@ impl RunView {
     }
 }
 
-/// Everything that is read of a run, at one moment.
+/// Everything that is read of a run in one transaction.
 pub(super) struct Seen {
     pub(super) run: RunRecord,
     pub(super) listing: RunListing,
@@ -175,22 +175,22 @@ pub(super) struct Seen {
     attempts: Vec<AttemptRecord>,
     waits: Vec<GuardWait>,
     leader: Option<StoredLease>,
-    /// When whoever led it last was last heard of, as far as this boot knows.
+    /// When its last leader sent its last heartbeat, if that was since the boot.
     heard_ms: Option<i64>,
     now_ms: i64,
 }
 
 impl Seen {
-    /// `slate` was read before.
+    /// Reads a run; `wal` was read before.
     pub(super) fn of(
         transaction: &Transaction<'_>,
         run: RunRecord,
-        slate: &WalSnapshot,
+        wal: &WalSnapshot,
     ) -> Result<Self, StoreError> {
         let listing = transaction.runs().listing(&run.id)?;
         let mut facts = transaction.facts().of(&run.id)?;
         let mut attempts = transaction.steps().attempts(&run.id)?;
-        let more = slate.after(&facts);
+        let more = wal.after(&facts);
         facts.extend(more.facts);
         attempts.extend(more.attempts);
         Ok(Self {
@@ -206,13 +206,12 @@ impl Seen {
     }
 }
 
-/// What stands on the slate of a run. Where it cannot be read, that is for whoever leads the run next
-/// to say.
-pub(super) fn slate_of(store: &Store, run: &str) -> WalSnapshot {
-    read_slate(&run_dir(store.dir(), run)).unwrap_or_default()
+/// Returns the write-ahead log of a run; nothing if it cannot be read, which the next leader reports.
+pub(super) fn wal_of(store: &Store, run: &str) -> WalSnapshot {
+    read_wal(&run_dir(store.dir(), run)).unwrap_or_default()
 }
 
-/// The hold of the process that leads a run, if it lives.
+/// Returns the lease of the leader of a run, if its process is alive.
 pub(super) fn leader_of(
     transaction: &Transaction<'_>,
     run: &str,
@@ -221,7 +220,7 @@ pub(super) fn leader_of(
     Ok(leases.into_iter().find(|lease| is_live(lease, transaction.now())))
 }
 
-/// When whoever leads or led a run gave the last sign of life, on the wall clock.
+/// Returns when the leader of a run sent its last heartbeat, on the wall clock.
 fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, StoreError> {
     let moment = transaction.now();
     let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
@@ -232,13 +231,13 @@ fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, Sto
     Ok(heard.max())
 }
 
-/// Whether somebody still stands behind a hold.
+/// Returns whether the holder of a lease may still be alive.
 pub(super) fn is_live(stored: &StoredLease, moment: &ClockReading) -> bool {
     let gone = stored.owner.process.as_ref().is_some_and(Process::is_gone);
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
 }
 
-/// Where a run stands. Its end is stored after its hooks have ended, so a run whose leader was killed before
+/// Returns the state of a run. Its end is stored after its hooks have ended, so a run whose leader was killed before
 /// that was interrupted, though all its steps may have ended.
 fn state_of(listing: &RunListing, leader: Option<&StoredLease>) -> RunState {
     match (listing.end, leader) {
@@ -307,7 +306,7 @@ impl Journal<'_> {
         }
     }
 
-    /// The attempts as the journal tells them: when they began and ended, and how.
+    /// Returns the attempts that the journal has: when they began and ended, and how.
     fn attempts(&self, facts: &[Fact]) -> BTreeMap<WorkId, BTreeMap<u32, AttemptView>> {
         let mut attempts: BTreeMap<WorkId, BTreeMap<u32, AttemptView>> = BTreeMap::new();
         for fact in facts {
@@ -328,7 +327,7 @@ impl Journal<'_> {
             }
         }
         if !matches!(self.state, RunState::UnderWay { .. }) {
-            // Nobody knows when; they were there when the run was last heard of.
+            // Their ends are unknown; they ran when the leader sent its last heartbeat.
             let last = facts.last().map(|last| millis(last.at)).max(self.heard_ms);
             let all = attempts.values_mut().flat_map(BTreeMap::values_mut);
             for view in all.filter(|view| view.end.is_none()) {
@@ -369,8 +368,8 @@ impl Journal<'_> {
     }
 }
 
-/// Whether a step has ended between its attempts as was told, and was not tried again since: its last
-/// attempt began before.
+/// Returns whether a step has ended between its attempts, as recorded, and was not tried again since: its
+/// last attempt began before.
 fn is_latest(unbegun: &AttemptView, state: StepState, last: Option<i64>) -> bool {
     let as_told = match unbegun.end {
         Some(AttemptEnd::Cancelled) => state == StepState::Cancelled,

@@ -8,15 +8,15 @@ use windlass_workflow::Edge;
 
 use crate::clock::millis;
 
-/// A step as it stands.
+/// A step, as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepView {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is called in the file.
+    /// Its name in the file, without the values of `each`.
     pub declared: String,
-    /// Where it stands.
+    /// Its state.
     pub state: StepState,
     /// Its attempts, the first one first.
     pub attempts: Vec<AttemptView>,
@@ -24,13 +24,13 @@ pub struct StepView {
     pub most_attempts: u32,
     /// What it waits for: places in [`RunView::steps`](super::RunView::steps).
     pub after: Vec<Edge>,
-    /// For how long it has stood at its guards since all it waits for had ended.
+    /// How long it has waited for its guards since everything before it had ended.
     pub guarded_ms: Option<i64>,
     /// When it ended without an attempt, and why, if that is known.
     pub unbegun: Option<AttemptView>,
 }
 
-/// Where a step stands.
+/// The state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum StepState {
@@ -73,14 +73,14 @@ impl StepState {
         }
     }
 
-    /// Whether this is an end.
+    /// Returns whether the state is final.
     #[must_use]
     pub fn is_end(self) -> bool {
         use StepState::{Blocked, Cancelled, Failed, Skipped, Success};
         matches!(self, Success | Skipped | Failed | Blocked | Cancelled)
     }
 
-    /// As people read it.
+    /// Returns the state as a word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl StepState {
 pub struct AttemptView {
     /// The step's place in the run's engine.
     pub work: WorkId,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
     /// When it began.
     pub started_ms: i64,
@@ -127,7 +127,7 @@ pub struct AttemptView {
 }
 
 impl AttemptView {
-    /// For how long it has run, until it ended or until now.
+    /// Returns how long it has run, until it ended or until now.
     #[must_use]
     pub fn duration_ms(&self, now_ms: i64) -> i64 {
         self.until_ms(self.ended_ms.unwrap_or(now_ms))
@@ -139,22 +139,22 @@ impl AttemptView {
 }
 
 impl StepView {
-    /// When its first attempt began.
+    /// Returns when its first attempt began.
     #[must_use]
     pub fn started_ms(&self) -> Option<i64> {
         self.attempts.first().map(|attempt| attempt.started_ms)
     }
 
-    /// When it ended for good, if it has and that is known.
+    /// Returns when it ended for good, if it has and that is known.
     #[must_use]
     pub fn ended_ms(&self) -> Option<i64> {
         let last = self.unbegun.as_ref().or(self.attempts.last());
         last.filter(|_| self.state.is_end()).and_then(|attempt| attempt.ended_ms)
     }
 
-    /// How long its attempts took together, with the waits between one that failed and the next. Time
-    /// in which nobody tried does not count (between its end and a retry that somebody asked for, or
-    /// until an interrupted run goes on), nor does an attempt whose end nobody saw.
+    /// Returns how long its attempts took together, with the waits between one that failed and the next. Time
+    /// without a pending attempt does not count (between its end and a retry by a user, or until an
+    /// interrupted run is resumed), nor does an attempt whose end is unknown.
     #[must_use]
     pub fn duration_ms(&self, now_ms: i64) -> Option<i64> {
         (!self.attempts.is_empty()).then(|| time_of(&self.attempts, now_ms))
@@ -207,7 +207,7 @@ mod tests {
         // Asked for again the next day, or gone on with.
         check(&[(0, 5, Failed), (1_000, 1_007, Success)], 12);
         check(&[(0, 5, Interrupted), (1_000, 1_007, Success)], 12);
-        // Noticed the next day: nobody knows when it ended.
+        // Noticed the next day: its end is unknown.
         check(&[(0, 1_000, Lost), (1_000, 1_007, Success)], 7);
     }
 }

@@ -1,5 +1,5 @@
-//! When the turn of a step comes that is queued for a lock, going by how long the holder and the
-//! steps ahead of it usually take.
+//! Estimates when a step that is queued for a lock gets it, from how long the holder and the steps ahead of
+//! it usually take.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ struct Habits {
 }
 
 impl Habits {
-    /// How long `RUN/STEP` usually takes; none if the holder is no step.
+    /// Returns how long `RUN/STEP` usually takes; none if the holder is no step.
     fn of(&mut self, store: &mut Store, holder: &str) -> Result<Option<i64>, LookError> {
         let Some((run, step)) = holder.split_once('/') else { return Ok(None) };
         if !self.runs.contains_key(run) {
@@ -55,9 +55,9 @@ impl Habits {
 }
 
 impl Estimate {
-    /// When the last of the locks comes free that a step stands in line for. None if it stands in
-    /// line for none, if nothing is known of somebody before it, or if a holder already takes longer
-    /// than usual, so that its habits tell nothing any more.
+    /// Estimates when the last of the locks is free that a step is queued for. Returns none if it is queued
+    /// for none, if nothing is known of a holder or waiter ahead, or if a holder already takes longer than
+    /// usual.
     pub(super) fn of_turn(reasons: &[WaitReason], now_ms: i64) -> Option<Self> {
         let locks = reasons.iter().filter_map(|reason| match reason {
             WaitReason::Name { name: Name::Lock(_), holders, ahead, .. } => Some((holders, ahead)),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_of_strangers_and_of_those_who_take_longer_than_usual() {
+    fn nothing_is_estimated_for_unknown_holders_and_for_holders_later_than_usual() {
         check(&[holder("process 17", 40, None)], &[], None);
         check(&[holder("r1/deploy", 40, Some(50))], &[], None);
         check(&[holder("r1/deploy", 90, Some(50))], &[holder("x", 0, None)], None);

@@ -1,4 +1,4 @@
-//! Why steps do not run: every reason, with the holders, since when, and until when.
+//! Explains why steps do not run: every reason, with the holders, since when, and until when.
 
 use windlass_core::{Amount, Name};
 use windlass_store::Store;
@@ -8,21 +8,21 @@ use super::cause::{causes, skipped};
 use super::expected::Forecast;
 use super::find::found;
 use super::reason::{Names, reasons};
-use super::run::{Seen, slate_of};
+use super::run::{Seen, wal_of};
 use super::turn::tell_habits;
 use super::{Estimate, Expectations, Expected, LookError, RunState, RunView, StepState, StepView};
 
-/// Why steps of a run are where they are.
+/// Why steps of a run wait, were skipped, or will not run.
 #[non_exhaustive]
 pub struct Explanation {
-    /// The run, as it stood.
+    /// The run, as it was at that moment.
     pub view: RunView,
     /// The steps that were asked about, in the order of [`RunView::steps`].
     pub steps: Vec<StepExplanation>,
     forecast: Forecast,
 }
 
-/// Why one step is where it is.
+/// Why one step waits, was skipped, or will not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepExplanation {
@@ -39,13 +39,13 @@ pub struct StepExplanation {
 }
 
 impl Explanation {
-    /// Explains the step called `step` of the run that `run` stands for, or all steps that a step of
+    /// Explains the step called `step` of the run that `run` names, or all steps that a step of
     /// that name became through its `each`.
     pub fn of_step(store: &mut Store, run: &str, step: &str) -> Result<Self, LookError> {
         Self::read(store, run, |view| view.places(step))
     }
 
-    /// Explains all steps that wait in the run that `run` stands for; if it has ended, all that failed
+    /// Explains all steps that wait in the run that `run` names; if it has ended, all that failed
     /// or were cancelled.
     pub fn of_run(store: &mut Store, run: &str) -> Result<Self, LookError> {
         Self::read(store, run, |view| Ok(view.unsettled()))
@@ -58,10 +58,10 @@ impl Explanation {
     ) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
         let run = store.read(|transaction| found(transaction, &dir, run))??;
-        let slate = slate_of(store, &run.id);
+        let wal = wal_of(store, &run.id);
         let (seen, names) = store.read(|transaction| {
             let names = Names::read(transaction)?;
-            Ok((Seen::of(transaction, run, &slate)?, names))
+            Ok((Seen::of(transaction, run, &wal)?, names))
         })?;
         let mut view = RunView::of(seen, &dir)?;
         let places = choose(&view)?;
@@ -93,7 +93,7 @@ impl Explanation {
 }
 
 impl RunView {
-    /// The places of the steps that wait, or of those that failed or were cancelled if the run has
+    /// Returns the places of the steps that wait, or of those that failed or were cancelled if the run has
     /// ended. A running step waits if a guard holds up its end.
     fn unsettled(&self) -> Vec<usize> {
         use StepState::{Cancelled, Failed, Interrupted, Retrying, Running, Waiting};
@@ -121,7 +121,7 @@ pub enum Skipped {
     When,
 }
 
-/// One thing that stands between a step and its start.
+/// One reason why a step does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitReason {
@@ -136,7 +136,7 @@ pub enum WaitReason {
     },
     /// A guard has not passed.
     Guard {
-        /// What it is called.
+        /// Its name.
         guard: String,
         /// Since when it is waited for.
         since_ms: i64,
@@ -144,7 +144,7 @@ pub enum WaitReason {
         checks: u32,
         /// What came of the last check.
         said: Option<String>,
-        /// A person has to decide.
+        /// A user has to decide.
         escalated: bool,
     },
     /// What decides whether it runs has not been looked at, or not lately.
@@ -161,7 +161,7 @@ pub enum WaitReason {
     },
     /// There is too little of something that the steps of the run share.
     Resource {
-        /// What it is called; `slots` for room to run at all.
+        /// Its name; `slots` for the concurrency of the run.
         name: String,
         /// How much it needs.
         wanted: Amount,
@@ -174,7 +174,7 @@ pub enum WaitReason {
     },
     /// Too much was started lately.
     Rate {
-        /// What the rate is called.
+        /// The name of the rate.
         name: String,
         /// How much it needs.
         wanted: Amount,
@@ -188,13 +188,13 @@ pub enum WaitReason {
         /// The first of them.
         first: String,
     },
-    /// Another holder has a name that all who use the store share.
+    /// Another holder has a name that all processes of the store share.
     Name {
         /// The name.
         name: Name,
-        /// Who has it.
+        /// The holders.
         holders: Vec<HolderView>,
-        /// Who is ahead of it in the queue.
+        /// The waiters ahead of it in the queue.
         ahead: Vec<HolderView>,
         /// Since when it is in the queue.
         since_ms: i64,
@@ -203,17 +203,17 @@ pub enum WaitReason {
     Starting,
 }
 
-/// Who holds or waits for a name.
+/// A holder of a name, or a waiter for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderView {
-    /// What people call it: `RUN/STEP` for a step.
+    /// `RUN/STEP` for a step, `process PID` for a command, or its id.
     pub name: String,
     /// Since when.
     pub since_ms: i64,
     /// Its process.
     pub pid: Option<u32>,
-    /// What that process was called with, as far as it can be seen.
+    /// The command line of that process, if it can be read.
     pub command: Option<String>,
     /// How many slots it has or wants.
     pub weight: u32,

@@ -1,4 +1,4 @@
-//! StopReason steps wait, are blocked, or were cancelled.
+//! Why steps wait, are blocked, or were cancelled.
 
 use windlass_core::{Dependency, EdgeKind, Input, Phase, Reason, ResourceId, WorkId};
 use windlass_workflow::OnFailure;

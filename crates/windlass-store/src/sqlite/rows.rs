@@ -43,12 +43,12 @@ pub(super) fn process(row: &Row<'_>, boot: usize) -> rusqlite::Result<Option<Pro
 }
 
 fn tree(row: &Row<'_>) -> rusqlite::Result<Option<ProcessTree>> {
-    let Some(mark) = row.get(16)? else { return Ok(None) };
+    let Some(tag) = row.get(16)? else { return Ok(None) };
     let group = match row.get(17)? {
         Some(leader) => Some(ProcessGroup { leader, started: row.get(18)?, session: row.get(19)? }),
         None => None,
     };
-    Ok(Some(ProcessTree { mark, group }))
+    Ok(Some(ProcessTree { tag, group }))
 }
 
 pub(super) fn presence_word(presence: Presence) -> &'static str {

@@ -8,6 +8,7 @@ use windlass_core::{CoordinationStats, HolderId, Name, Need, Timestamp, Token, W
 use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
 use crate::error::StoreError;
 use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::process::Process;
 use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
 
@@ -80,6 +81,15 @@ impl LeaseTables for SqliteTables<'_> {
             }
             None => self.all(&format!("SELECT {LEASE} FROM lease"), [], lease),
         }
+    }
+
+    fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
+        let Process { pid, started, boot, namespace } = process;
+        let query = format!(
+            "SELECT {LEASE} FROM lease
+             WHERE pid = ?1 AND started = ?2 AND boot = ?3 AND namespace = ?4"
+        );
+        self.all(&query, params![pid, started, boot, namespace], lease)
     }
 
     fn is_held_as(&self, name: &Name, token: Token) -> Result<bool, StoreError> {
@@ -234,7 +244,7 @@ impl SqliteTables<'_> {
             process.map(|process| process.pid),
             process.map(|process| process.started),
             process.map(|process| &process.namespace),
-            tree.map(|tree| &tree.mark),
+            tree.map(|tree| &tree.tag),
             group.map(|group| group.leader),
             group.map(|group| group.started),
             group.map(|group| group.session),

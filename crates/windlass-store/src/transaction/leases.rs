@@ -176,10 +176,8 @@ impl<'a> Leases<'a> {
     /// Records a heartbeat for every name that `process` holds. Returns the names it has lost.
     pub fn heartbeat_process(&self, process: &Process) -> Result<Vec<Name>, StoreError> {
         let mut lost = Vec::new();
-        for StoredLease { name, lease, owner } in self.tables.leases(None)? {
-            if owner.process.as_ref() == Some(process)
-                && !self.heartbeat(&name, &lease.holder, lease.token)?.is_yes()
-            {
+        for StoredLease { name, lease, .. } in self.tables.leases_of_process(process)? {
+            if !self.heartbeat(&name, &lease.holder, lease.token)?.is_yes() {
                 lost.push(name);
             }
         }
@@ -239,6 +237,19 @@ impl<'a> Leases<'a> {
         let mut waiters = self.tables.waiters(Some(name))?;
         waiters.sort_by_key(rank);
         Ok(waiters.into_iter().map(|stored| stored.waiter.holder).collect())
+    }
+
+    /// Returns the process of a holder of `name`, or of a waiter for it; none if the claim named none.
+    pub fn process_of(
+        &self,
+        name: &Name,
+        holder: &HolderId,
+    ) -> Result<Option<Process>, StoreError> {
+        let mut leases = self.on(name)?.into_iter();
+        match leases.find(|stored| stored.lease.holder == *holder) {
+            Some(stored) => Ok(stored.owner.process),
+            None => Ok(self.tables.waiter(holder)?.and_then(|stored| stored.process)),
+        }
     }
 
     /// Returns every name that has a holder or a waiter.

@@ -146,7 +146,7 @@ pub(crate) fn elsewhere() -> Process {
 }
 
 pub(crate) fn tree() -> ProcessTree {
-    ProcessTree { mark: "WINDLASS_LEASES=some".to_owned(), group: None }
+    ProcessTree { tag: "WINDLASS_LEASES=some".to_owned(), group: None }
 }
 
 /// Defines every test of the suite for every backend.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use windlass_core::WorkId;
 
 use super::{CheckEnd, News, Report};
+use crate::channel::Sender;
 use crate::command::CommandSpec;
 use crate::guard::{CheckCommand, check_until_closed};
-use crate::mailbox::Sender;
 
 /// The checks that run. None outlives this object.
 #[derive(Default)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use windlass_core::Timestamp;
+use windlass_workflow::format_duration;
 
 use super::checks::{Check, Checks};
 use super::room::RoomQueue;
@@ -14,17 +15,19 @@ use super::timers::{Due, Timers};
 use super::{
     Attempts, CheckEnd, Limits, LogSpec, News, Order, OrderId, Report, RunError, StopMode,
 };
+use crate::channel::{Receiver, Sender, channel};
 use crate::clock::Clock;
 use crate::command::CommandSpec;
 use crate::ended::{Ended, Exit};
 use crate::files;
 use crate::log_file::LogFile;
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::outputs;
 use crate::own_logs;
-use crate::processes::{CANNOT_START, Job, Leave, NotStarted, Prepared, Processes, Traces, Woken};
+use crate::process_tag::{self, TAG_VARIABLE};
+use crate::processes::{
+    CANNOT_START, Job, JobSettings, LeftoverPolicy, NotStarted, Prepared, Processes, Woken,
+};
 use crate::signals::SignalWatch;
-use crate::tree;
 
 /// The exit code by which a shell reports a command that it cannot find.
 const NOT_FOUND: i32 = 127;
@@ -41,7 +44,7 @@ pub(in crate::coordinator) struct LocalAttempts {
     checks: Checks,
     /// What the next wait returns besides what it waits for.
     reports: Vec<Report>,
-    news: Mailbox<News>,
+    news: Receiver<News>,
     sender: Sender<News>,
     clock: Clock,
     /// The tag that every process of the run carries.
@@ -69,7 +72,7 @@ impl LocalAttempts {
         at_once: usize,
         clock: Clock,
     ) -> Result<Self, RunError> {
-        let made = mailbox().and_then(|(sender, news)| {
+        let made = channel().and_then(|(sender, news)| {
             let processes = Processes::new(tag, at_once, &news)?;
             Ok((sender, news, processes))
         });
@@ -200,7 +203,7 @@ impl LocalAttempts {
 
     fn ended(&mut self, job: Job, mut ended: Ended) -> Option<Report> {
         if let Some(time) = self.timers.timed_out(job) {
-            ended.flaw = Some(format!("timed out after {time:?}"));
+            ended.flaw = Some(format!("timed out after {}", format_duration(time)));
         }
         self.timers.remove(job);
         let id = self.running.remove(&job)?;
@@ -254,9 +257,9 @@ impl Attempts for LocalAttempts {
         }
         let (Some(job), Some(log)) = (job(id), log) else { unreachable!("only a check has none") };
         introduce(&mut command, &log.path, &tags);
-        let leave = Leave { linger: limits.linger, grace: limits.grace };
-        let traces = Traces { mark: tag, output, leave };
-        let prepared = Prepared::new(job, command, traces, log_file(id, log));
+        let leftovers = LeftoverPolicy { linger: limits.linger, grace: limits.grace };
+        let settings = JobSettings { tag, output, leftovers };
+        let prepared = Prepared::new(job, command, settings, log_file(id, log));
         let ready = ReadyProcess { id, prepared, limits, start_by };
         self.prepared.push(Ready::Process(Box::new(ready)));
     }
@@ -299,7 +302,7 @@ impl Attempts for LocalAttempts {
         let ready = (!self.reports.is_empty()).then_some(Duration::ZERO);
         let pauses = [timeout, self.room.until_try(), self.timers.until_due(), ready];
         let woken = self.processes.wait(pauses.into_iter().flatten().min()).map_err(cannot_wait)?;
-        let Woken { over, news: has_news, rang, log_error } = woken;
+        let Woken { over, news: has_news, wakeup, log_error } = woken;
         if let Some(source) = log_error {
             return Err(RunError::Io { what: "a log cannot be written", source });
         }
@@ -314,7 +317,7 @@ impl Attempts for LocalAttempts {
                 self.checks.note_end(*round);
             }
         }
-        if rang {
+        if wakeup {
             news.push(News::Wakeup);
         }
         self.start_waiting(!news.is_empty() || ready.is_some());
@@ -324,7 +327,7 @@ impl Attempts for LocalAttempts {
     }
 
     fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()> {
-        self.processes.hear(&source)
+        self.processes.add_wakeup(&source)
     }
 
     fn finish(&mut self) -> Result<(), RunError> {
@@ -354,7 +357,7 @@ fn log_file(id: OrderId, LogSpec { path, limit }: LogSpec) -> LogFile {
 /// this process itself was given.
 fn introduce(command: &mut CommandSpec, log: &Path, tags: &str) {
     command.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(log)));
-    command.env.push((tree::MARKS.to_owned(), tree::marks_with(tags)));
+    command.env.push((TAG_VARIABLE.to_owned(), process_tag::inherited_with(tags)));
 }
 
 /// Says why a command cannot be started, with the code that a shell would give.

@@ -1,21 +1,23 @@
-//! How attempts get the names that they need, in the commit that begins them.
+//! Claims the names that attempts need, in the commit that begins the attempts.
+//!
+//! Only the store can tell whether a name is free, so the engine takes a grant, the claim is made, and
+//! the work begins or is handed back, all in one transaction. A refused work holds nothing inside the
+//! run, and keeps its place in the queue of the name. Knows nothing of processes.
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Grant, HolderId, Token};
+use windlass_core::{Grant, Token};
 use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, ProcessTree, Refused, StoreError,
-    Transaction,
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, StoreError, Transaction,
 };
 use windlass_workflow::Plan;
 
 use super::super::identity::RunIdentity;
+use super::refusals::Refusals;
 use super::{Committed, Start};
-use crate::asking::other_users_leftover;
 use crate::command::ResolveError;
+use crate::process_tag;
 use crate::schedule::Schedule;
-use crate::tree;
-use crate::users::user_name;
 
 /// Claims names for the attempts of a run, within one transaction.
 pub(super) struct NameClaims<'a> {
@@ -36,6 +38,7 @@ impl NameClaims<'_> {
     pub(super) fn admit(&mut self, schedule: &mut Schedule) -> Result<Committed, StoreError> {
         let known = "it was granted just now";
         self.wake_refused(schedule)?;
+        let mut refusals = Refusals::new(self.transaction, self.identity);
         let mut committed = Committed::default();
         while let Some(grant) = schedule.take_next() {
             let needs = match self.needs(schedule, grant) {
@@ -60,7 +63,7 @@ impl NameClaims<'_> {
                     committed.starts.push(Start { names, ..Start::plain(grant) });
                 }
                 Claimed::Refused(refused) => {
-                    committed.refusals.push((grant.work, waits_for(&refused)));
+                    committed.refusals.push((grant.work, refusals.describe(&refused)?));
                     self.leftovers.extend(refused.leftovers);
                     schedule.refuse(grant).expect(known);
                 }
@@ -120,35 +123,12 @@ impl NameClaims<'_> {
         act: impl FnOnce(&Claim<'_>) -> T,
     ) -> T {
         let holder = self.identity.holder(grant);
-        let tree = ProcessTree { mark: tree::mark(&self.identity.attempt_tag(grant)), group: None };
+        let tree = process_tag::tree_of(&self.identity.attempt_tag(grant));
         let (process, tree) = (Some(self.process), Some(&tree));
         let terms = terms(schedule.plan());
-        let (ended, bell) = (self.cleared, self.wakeup);
-        act(&Claim { process, tree, ended, wakeup: bell, terms, ..Claim::new(&holder, needs) })
+        let (ended, wakeup) = (self.cleared, self.wakeup);
+        act(&Claim { process, tree, ended, wakeup, terms, ..Claim::new(&holder, needs) })
     }
-}
-
-/// Names the first name that was refused, and its first holder or the first waiter ahead.
-fn waits_for(refused: &Refused) -> String {
-    let (name, first) = refused.first();
-    if let Some(Leftover { name, uid: Some(uid), left, .. }) = other_users_leftover(refused) {
-        let (user, left) = (user_name(*uid), left.as_secs() + 1);
-        return format!(
-            "{name}: its holder has ended, but what {user} has left running cannot be ended here; \
-             its lease lasts for {left} s at most"
-        );
-    }
-    match refused.refusals[0].holders.is_empty() {
-        false => format!("{name}, held by {}", brief(first)),
-        true => format!("{name}, queued behind {}", brief(first)),
-    }
-}
-
-/// Shortens a holder to its process or its run.
-fn brief(holder: &HolderId) -> &str {
-    let whole = holder.as_str();
-    let end = if whole.starts_with("run ") { '/' } else { '(' };
-    whole.split(end).next().unwrap_or(whole).trim_end()
 }
 
 /// Returns the lease terms of all names of a run: the shortest heartbeat timeout of its semaphores.
@@ -158,27 +138,4 @@ pub(in crate::coordinator) fn terms(plan: &Plan) -> LeaseTerms {
     let heartbeat_timeout =
         asked.min().map_or(usual.heartbeat_timeout, |asked| asked.min(usual.heartbeat_timeout));
     LeaseTerms { heartbeat_timeout, ..usual }
-}
-
-#[cfg(test)]
-mod tests {
-    use windlass_core::NameRefusal;
-
-    use super::*;
-
-    #[test]
-    fn a_waiter_that_is_only_queued_holds_nothing_yet() {
-        let said = |holders: &[&str], ahead: &[&str]| {
-            let all = |ids: &[&str]| ids.iter().map(|id| HolderId::new(*id)).collect();
-            let name = Name::Lock("x".to_owned());
-            let refusal =
-                NameRefusal { name, available: 0, holders: all(holders), ahead: all(ahead) };
-            let refusals = vec![refusal];
-            waits_for(&Refused { refusals, leftovers: Vec::new(), blockers: Vec::new(), ahead: 0 })
-        };
-        let (first, second) = ("run 1a2b/3@1 epoch 4", "process 7 (boot)");
-        assert_eq!(said(&[first], &[second]), "lock \"x\", held by run 1a2b");
-        let waits = "lock \"x\", queued behind process 7";
-        assert_eq!(said(&[], &[second, first]), waits);
-    }
 }

@@ -1,4 +1,7 @@
-//! The right to lead a run.
+//! The lead of a run: a lease whose fencing token is the epoch of everything that the leader writes.
+//!
+//! A run has one leader at a time. The store refuses facts under an older epoch, so a leader that has lost
+//! its lease can write nothing any more. A new leader locks the leader file of the run before it acts.
 
 use std::path::Path;
 
@@ -10,7 +13,7 @@ use windlass_workflow::Plan;
 
 use super::super::RunError;
 use super::super::identity::{RunIdentity, run_tag};
-use crate::presence::Presence;
+use crate::leader_file::LeaderFile;
 
 /// This process as the leader of a run.
 pub(in crate::coordinator) struct Leader {
@@ -19,7 +22,7 @@ pub(in crate::coordinator) struct Leader {
     process: Process,
     epoch: Token,
     /// Shows that the leader lives, also to processes that cannot see its children.
-    presence: Option<Presence>,
+    leader_file: Option<LeaderFile>,
 }
 
 /// Whether a run that is taken over must have ended.
@@ -43,7 +46,7 @@ impl Leader {
         match transaction.leases().claim(&claim)? {
             Claimed::Held(holds) => {
                 let epoch = holds[0].token;
-                Ok(Ok(Self { run, holder, process, epoch, presence: None }))
+                Ok(Ok(Self { run, holder, process, epoch, leader_file: None }))
             }
             Claimed::Refused(refused) => {
                 transaction.leases().leave_queue(&holder)?;
@@ -89,9 +92,9 @@ impl Leader {
 
     /// Locks the run's leader file, once no process of an earlier leader is left that holds it.
     pub(in crate::coordinator) fn attend(&mut self, state: &Path) -> Result<(), RunError> {
-        let what = "the processes of an earlier leader cannot be waited for";
-        let presence = Presence::take(state, &self.run.id, &self.process);
-        self.presence = Some(presence.map_err(|source| RunError::Io { what, source })?);
+        let what = "cannot wait for the processes of an earlier leader";
+        let leader_file = LeaderFile::take(state, &self.run.id, &self.process);
+        self.leader_file = Some(leader_file.map_err(|source| RunError::Io { what, source })?);
         Ok(())
     }
 

@@ -1,4 +1,10 @@
 //! The journal of a run in a store, led by this process.
+//!
+//! Facts and records go to the write-ahead log while they come quickly and the run shares no names, and
+//! otherwise into one transaction of the store, in which names are claimed as well. A name whose holder has
+//! died, but whose processes may still run, is not given away: the claim returns them as leftovers, they are
+//! killed after the commit, and the next commit claims again. That is sound because a stale lease is never
+//! revived.
 
 use std::borrow::Cow;
 use std::io;
@@ -22,7 +28,7 @@ use super::{Admission, Committed, Due, Journal, Record, Request, Start, SyncScop
 use crate::events::EventReader;
 #[cfg(windlass_faults)]
 use crate::fault::{self, Point};
-use crate::presence;
+use crate::leader_file;
 use crate::schedule::Schedule;
 
 /// The durable state of a run that this process leads.
@@ -194,12 +200,12 @@ impl StoreJournal {
         #[cfg(windlass_faults)]
         {
             fault::note_digest(schedule.engine().digest());
-            Point::BeforeJotting.reached();
+            Point::BeforeWalWrite.reached();
         }
         let written = self.write_ahead.append();
         #[cfg(windlass_faults)]
         if written {
-            Point::AfterJotting.committed();
+            Point::AfterWalWrite.committed();
         }
         written
     }
@@ -213,8 +219,8 @@ impl StoreJournal {
             if self.cleared.contains(&seen) {
                 continue;
             }
-            let what = "what a dead holder has left running cannot be ended";
-            let free = presence::end_leftover(self.store.dir(), &leftover);
+            let what = "cannot kill the processes that a dead holder has left";
+            let free = leader_file::end_leftover(self.store.dir(), &leftover);
             if !free.map_err(|source| RunError::Io { what, source })? {
                 continue;
             }
@@ -272,7 +278,7 @@ impl Journal for StoreJournal {
     }
 
     fn until_due(&self) -> Option<Duration> {
-        // A name that was cleared is had by asking again, and no wake-up comes for it.
+        // A name that was cleared has to be claimed again, and no wake-up comes for it.
         let cleared = (!self.cleared.is_empty()).then_some(Duration::ZERO);
         let dues = [cleared, self.write_ahead.until_stored(), self.reachability.until_due()];
         dues.into_iter().flatten().min()

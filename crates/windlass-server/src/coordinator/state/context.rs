@@ -2,7 +2,7 @@
 
 use windlass_core::{Grant, Phase, StopReason, Timestamp, Transition, WorkId, WorkState};
 use windlass_store::{AttemptEnd, RunOutcome};
-use windlass_workflow::OnFailure;
+use windlass_workflow::{OnFailure, format_duration};
 
 use super::super::End;
 use super::super::attempts::{Order, OrderId, StopMode};
@@ -18,7 +18,7 @@ pub(super) struct RunContext {
     pub(super) identity: RunIdentity,
     pub(super) observer: Observer,
     pub(super) effects: Effects,
-    /// StopReason nothing starts any more.
+    /// Why nothing starts any more.
     pub(super) stop: Option<Stop>,
     /// A user has asked for the end of the whole run.
     pub(super) cancelled: bool,
@@ -26,7 +26,7 @@ pub(super) struct RunContext {
     pub(super) decided: Timestamp,
 }
 
-/// StopReason nothing starts any more.
+/// Why nothing starts any more.
 #[derive(Clone, Copy)]
 pub(super) enum Stop {
     Signal(i32),
@@ -77,7 +77,9 @@ impl RunContext {
             return None;
         };
         Some(match (why, self.schedule.step(work).timeout) {
-            (StopReason::Timeout, Some(timeout)) => format!("timed out after {timeout:?}"),
+            (StopReason::Timeout, Some(timeout)) => {
+                format!("timed out after {}", format_duration(timeout))
+            }
             (StopReason::Deadline, _) => TOO_LATE.to_owned(),
             _ => match self.schedule.why_stopped().filter(|_| !self.cancelled) {
                 Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => {

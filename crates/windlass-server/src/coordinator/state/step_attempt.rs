@@ -1,8 +1,13 @@
 //! One attempt of a step: its command, what it has to ensure, and its `finally`.
 //!
-//! A step holds its slot and its resources while its command runs; its locks and slots of semaphores
-//! until the end of the attempt. `finally` follows the last attempt, and an interrupt, but no attempt
-//! that another one follows.
+//! The engine knows the command as a running attempt, and the other two as a suspended one. So a step holds
+//! its slot and its resources while its command runs, and its locks and semaphores until the end of the
+//! attempt: a deploy that is being verified must neither let other deploys in nor keep other steps out. The
+//! attempt's timeout does not run meanwhile.
+//!
+//! A `finally` is recorded as due in the commit that ends the command, so a kill loses neither. It follows
+//! the last attempt, and also an interrupt, because a user who presses Ctrl-C may never resume. It does not
+//! follow an attempt that another one follows.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How steps wait for their conditions, and what users are told of it.
+//! How steps wait for their conditions, and how that is shown to users.
 
 use windlass_core::{Grant, Input, Timestamp, WorkId};
 use windlass_store::{AttemptEnd, Event};
@@ -160,7 +160,7 @@ impl Waits {
         Some(Follow::Escalated { guard, step })
     }
 
-    /// Stores that a step waits for a guard; a user who watches is told once.
+    /// Stores that a step waits for a guard; a watching user sees it once.
     fn note_wait(&mut self, run: &mut RunContext, work: WorkId, more: &str) {
         let Some(wait) = self.conditions.shown(work) else { return };
         if wait.checks == 1 || !more.is_empty() {

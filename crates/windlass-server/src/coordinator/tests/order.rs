@@ -78,7 +78,7 @@ fn what_follows_an_end_waits_until_the_disk_is_sure_of_it() {
 }
 
 #[test]
-fn where_a_slate_cannot_be_synced_the_store_is() {
+fn where_a_write_ahead_log_cannot_be_synced_the_store_is() {
     let dir = tempfile::tempdir().expect("a directory");
     let step = |name: &str, after: &str| {
         format!("[step.{name}]\nafter = [{after}]\nrun = 'echo {name} >> record'\n")

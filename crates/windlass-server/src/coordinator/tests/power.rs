@@ -84,13 +84,13 @@ fn check(pace: Pace) {
     let mut coordinator = Coordinator::submit(store, order).expect("it can be submitted");
     coordinator.run.journal_mut().set_pace(pace);
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
-    let mut only_slate = 0;
+    let mut only_in_log = 0;
     for step in 0..STEPS {
-        let (all, slate) = sure_of(dir.path(), step);
+        let (all, in_log) = sure_of(dir.path(), step);
         assert_eq!(all, step, "what s{step} follows");
-        only_slate += slate;
+        only_in_log += in_log;
     }
-    assert!(only_slate > 0, "the slate was of use");
+    assert!(only_in_log > 0, "the write-ahead log had more than the store");
 }
 
 #[test]

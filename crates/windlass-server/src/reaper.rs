@@ -1,8 +1,8 @@
-//! Ends trees of processes on a thread of its own: lets them end by themselves for as long as they may,
-//! asks them with SIGTERM, gives them their grace, kills what is left, and reports when nothing is.
+//! Ends trees of processes on a thread of its own: waits for as long as they may linger, sends SIGTERM, waits
+//! for their grace period, kills what is left, and reports when nothing is.
 //!
-//! However many trees have to end, each look at the system's processes serves all of them. A tree's
-//! main process must not be reaped before it has been told gone: until then its number is its own.
+//! One pass over `/proc` serves all trees that have to end. The main process of a tree must not be reaped
+//! before the tree is reported as gone: until then its pid is not used again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,15 +14,15 @@ use rustix::process::{Signal, kill_process_group};
 use windlass_store::ProcessTree;
 
 use crate::attempt::pid;
+use crate::channel::{Receiver, Sender, channel};
 use crate::files;
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::poll::poll;
+use crate::proc_fs::{self, Process};
 use crate::processes::Job;
-use crate::tree::{self, PATIENCE, Process, Reach, Wanted};
+use crate::tree::{self, KILL_TIMEOUT, Reach, Wanted};
 
-/// A tree that has to end.
-pub(crate) struct Condemned {
-    /// Whose it is.
+/// A request to end a tree.
+pub(crate) struct KillRequest {
     pub(crate) job: Job,
     pub(crate) tree: ProcessTree,
     /// Processes that are known to belong to it, with all that they have started.
@@ -30,7 +30,7 @@ pub(crate) struct Condemned {
     pub(crate) plan: KillPlan,
 }
 
-/// When a tree is asked to end, and when it is killed.
+/// When a tree gets SIGTERM, and when it is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KillPlan {
     ask_at: Instant,
@@ -38,30 +38,30 @@ pub(crate) struct KillPlan {
 }
 
 impl KillPlan {
-    /// The tree may end by itself for `linger`, is then asked, and has `grace` to do so.
+    /// Sends SIGTERM after `linger`, and SIGKILL after another `grace`.
     pub(crate) fn after(linger: Duration, grace: Duration) -> Self {
         let ask_at = later(Instant::now(), linger);
         Self { ask_at, kill_at: later(ask_at, grace) }
     }
 
-    /// The tree is asked at once, and has `grace` to end.
+    /// Sends SIGTERM at once, and SIGKILL after `grace`.
     pub(crate) fn ask(grace: Duration) -> Self {
         Self::after(Duration::ZERO, grace)
     }
 
-    /// The tree is killed at once.
+    /// Sends SIGKILL at once.
     pub(crate) fn kill() -> Self {
         Self::ask(Duration::ZERO)
     }
 
-    /// The earlier of both plans at each point.
+    /// Returns the plan with the earlier time of both for each signal.
     pub(crate) fn or_earlier(self, other: Self) -> Self {
         let ask_at = self.ask_at.min(other.ask_at);
         Self { ask_at, kill_at: self.kill_at.min(other.kill_at) }
     }
 }
 
-/// A time that cannot be represented is later than any wait.
+/// Returns a later time; one that cannot be represented becomes a time later than any wait.
 fn later(from: Instant, by: Duration) -> Instant {
     from.checked_add(by).unwrap_or(from + Duration::from_secs(1 << 32))
 }
@@ -72,34 +72,34 @@ pub(crate) struct Gone {
     pub(crate) job: Job,
     /// The processes that could not be ended.
     pub(crate) left: Vec<u32>,
-    /// The processes that were asked to end or killed, each as `name (pid)`.
+    /// The processes that got a signal, each as `name (pid)`.
     pub(crate) signalled: Vec<String>,
 }
 
-/// Ends trees until it is dropped.
-pub(crate) struct Ender {
+/// The thread that ends trees, until it is dropped.
+pub(crate) struct Reaper {
     orders: Sender<Order>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 enum Order {
-    End(Condemned),
-    /// No later than this plan says.
+    End(KillRequest),
+    /// Ends a tree no later than the plan says.
     Hasten(Job, KillPlan),
     Stop,
 }
 
-impl Ender {
-    /// `tell` hears of every tree once.
-    pub(crate) fn start(tell: impl Fn(Gone) + Send + 'static) -> io::Result<Self> {
-        let (orders, taken) = mailbox()?;
-        let ending = move || Ending { trees: BTreeMap::new(), tell }.run(&taken);
+impl Reaper {
+    /// Starts the thread, which calls `report` once for every tree.
+    pub(crate) fn start(report: impl Fn(Gone) + Send + 'static) -> io::Result<Self> {
+        let (orders, taken) = channel()?;
+        let ending = move || Ending { trees: BTreeMap::new(), report }.run(&taken);
         let thread = thread::Builder::new().spawn(ending)?;
         Ok(Self { orders, thread: Some(thread) })
     }
 
-    pub(crate) fn end(&self, condemned: Condemned) {
-        self.order(Order::End(condemned));
+    pub(crate) fn end(&self, request: KillRequest) {
+        self.order(Order::End(request));
     }
 
     /// Ends a tree no later than `plan` says, unless it has ended.
@@ -108,48 +108,48 @@ impl Ender {
     }
 
     fn order(&self, order: Order) {
-        // The thread lives until it is told to stop, unless a bug has ended it, which was reported.
+        // The thread runs until `Stop`, unless it has panicked, which was reported.
         let _ = self.orders.send(order);
     }
 }
 
-impl Drop for Ender {
+impl Drop for Reaper {
     fn drop(&mut self) {
         self.order(Order::Stop);
         if let Some(thread) = self.thread.take() {
-            // It can only panic by a bug, which has been reported then.
+            // A panic of the thread has been reported.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread knows.
+/// The state of the thread.
 struct Ending<T> {
     trees: BTreeMap<Job, Dying>,
-    tell: T,
+    report: T,
 }
 
 struct Dying {
-    condemned: Condemned,
-    /// The processes that have got SIGTERM, or SIGKILL before they could; none gets it twice.
+    request: KillRequest,
+    /// The processes that got SIGTERM, or SIGKILL before; none gets SIGTERM twice.
     asked: BTreeSet<(u32, u64)>,
-    /// The same processes, for people to read.
+    /// The same processes, as messages name them.
     signalled: Vec<String>,
-    /// Those that were there at the last look, to see them go.
+    /// The processes of the last pass, to notice their ends.
     watched: Vec<OwnedFd>,
 }
 
 impl<T: Fn(Gone)> Ending<T> {
-    fn run(mut self, orders: &Mailbox<Order>) {
+    fn run(mut self, orders: &Receiver<Order>) {
         loop {
             for order in orders.take() {
                 match order {
-                    Order::End(condemned) => {
-                        self.trees.insert(condemned.job, Dying::new(condemned));
+                    Order::End(request) => {
+                        self.trees.insert(request.job, Dying::new(request));
                     }
                     Order::Hasten(job, plan) => {
-                        if let Some(Dying { condemned, .. }) = self.trees.get_mut(&job) {
-                            condemned.plan = condemned.plan.or_earlier(plan);
+                        if let Some(Dying { request, .. }) = self.trees.get_mut(&job) {
+                            request.plan = request.plan.or_earlier(plan);
                         }
                     }
                     Order::Stop => return,
@@ -160,33 +160,33 @@ impl<T: Fn(Gone)> Ending<T> {
         }
     }
 
-    /// Looks at all processes once, and does what has to be done about each tree.
+    /// Searches all processes once, and signals each tree as its plan says.
     fn look(&mut self) {
         if self.trees.is_empty() {
             return;
         }
-        let wanted: Vec<_> = self.trees.values().map(|dying| dying.condemned.wanted()).collect();
+        let wanted: Vec<_> = self.trees.values().map(|dying| dying.request.wanted()).collect();
         let found = tree::members(&wanted);
         let jobs: Vec<_> = self.trees.keys().copied().collect();
         for (place, job) in jobs.into_iter().enumerate() {
-            let dying = self.trees.get_mut(&job).expect("it is one of them");
+            let dying = self.trees.get_mut(&job).expect("the job is a key of the map");
             let over = match &found {
                 Ok(found) => dying.press(&found[place]),
                 Err(_) => dying.press_unseen(),
             };
             if let Some(left) = over {
                 let signalled = self.trees.remove(&job).map(|dying| dying.signalled);
-                (self.tell)(Gone { job, left, signalled: signalled.unwrap_or_default() });
+                (self.report)(Gone { job, left, signalled: signalled.unwrap_or_default() });
             }
         }
     }
 
-    /// Waits until all that was seen of a tree is gone, its plan says more, or there are orders.
-    fn wait(&mut self, orders: &Mailbox<Order>) {
+    /// Waits until all known processes of a tree have ended, a plan has something due, or an order comes.
+    fn wait(&mut self, orders: &Receiver<Order>) {
         loop {
             let now = Instant::now();
             if self.trees.values().any(|dying| dying.watched.is_empty()) {
-                // Where not even handles can be had, others have to end first.
+                // No pidfd can be opened, so other processes have to end first.
                 let _ = poll(&[orders], Some(Duration::from_millis(1)));
                 return;
             }
@@ -207,34 +207,34 @@ impl<T: Fn(Gone)> Ending<T> {
     }
 }
 
-impl Condemned {
+impl KillRequest {
     fn wanted(&self) -> Wanted<'_> {
         Wanted { tree: &self.tree, roots: &self.roots }
     }
 }
 
 impl Dying {
-    fn new(condemned: Condemned) -> Self {
+    fn new(request: KillRequest) -> Self {
         let (asked, signalled, watched) = (BTreeSet::new(), Vec::new(), Vec::new());
-        Self { condemned, asked, signalled, watched }
+        Self { request, asked, signalled, watched }
     }
 
-    /// When there is something to do next, whatever happens.
+    /// Returns when the plan has something due next.
     fn next(&self, now: Instant) -> Instant {
-        let KillPlan { ask_at, kill_at } = self.condemned.plan;
+        let KillPlan { ask_at, kill_at } = self.request.plan;
         let next = [ask_at, kill_at].into_iter().find(|at| now < *at);
-        next.unwrap_or(kill_at + PATIENCE)
+        next.unwrap_or(kill_at + KILL_TIMEOUT)
     }
 
-    /// Leaves alone, asks or kills the members, as the plan says. Returns those that are left when
-    /// nothing more can be done.
+    /// Waits for, terminates or kills the members, as the plan says. Returns those that are left when nothing
+    /// more can be done.
     fn press(&mut self, members: &[Process]) -> Option<Vec<u32>> {
         let now = Instant::now();
-        let KillPlan { ask_at, kill_at } = self.condemned.plan;
+        let KillPlan { ask_at, kill_at } = self.request.plan;
         let (asking, killing) = (now >= ask_at, now >= kill_at);
         let signals: &[Signal] = match (asking, killing) {
             (_, true) => &[Signal::KILL],
-            // A stopped process gets SIGTERM only when it goes on.
+            // A stopped process handles SIGTERM only once it continues.
             (true, _) => &[Signal::TERM, Signal::CONT],
             _ => &[],
         };
@@ -249,53 +249,54 @@ impl Dying {
         self.watched.clear();
         for process in members {
             let first = asking && self.asked.insert((process.pid, process.started));
-            let told = !killing && (!first || self.is_in_group(process.pid));
-            match tree::signal(process, if told { &[] } else { signals }) {
+            let is_signalled = !killing && (!first || self.is_in_group(process.pid));
+            match tree::signal(process, if is_signalled { &[] } else { signals }) {
                 Ok(Reach::In(handle)) => self.watched.extend(files::to_keep(handle)),
                 Ok(Reach::Out(handle)) => {
                     self.watched.extend(files::to_keep(handle));
                     out_of_reach += 1;
                 }
-                // It has ended meanwhile, so another look is due.
+                // It has ended meanwhile, so another pass is due.
                 Err(_) => {}
             }
         }
-        let in_vain = out_of_reach == members.len() || now > kill_at + PATIENCE;
+        let in_vain = out_of_reach == members.len() || now > kill_at + KILL_TIMEOUT;
         let over = members.is_empty() || (killing && in_vain);
         over.then(|| members.iter().map(|process| process.pid).collect())
     }
 
-    /// Does what can be done while the processes cannot be listed. When that has lasted too long: who may
-    /// be left.
+    /// Kills the group if it is due, while the processes cannot be listed. Returns the processes that may be
+    /// left when that has lasted too long.
     fn press_unseen(&mut self) -> Option<Vec<u32>> {
         self.watched.clear();
-        let (now, KillPlan { kill_at, .. }) = (Instant::now(), self.condemned.plan);
+        let (now, KillPlan { kill_at, .. }) = (Instant::now(), self.request.plan);
         if now >= kill_at {
             self.signal_group(&[Signal::KILL]);
         }
-        let known = self.condemned.roots.iter().map(|process| process.pid);
-        (now > kill_at + PATIENCE).then(|| known.collect())
+        let known = self.request.roots.iter().map(|process| process.pid);
+        (now > kill_at + KILL_TIMEOUT).then(|| known.collect())
     }
 
-    /// Notes the names of the members that get their first signal now: later they may be gone.
+    /// Notes the names of the members that get their first signal now, because they may have ended later.
     fn note(&mut self, members: &[Process]) {
         let new = |process: &&Process| !self.asked.contains(&(process.pid, process.started));
-        self.signalled.extend(members.iter().filter(new).map(|process| tree::label(process.pid)));
+        self.signalled
+            .extend(members.iter().filter(new).map(|process| proc_fs::label(process.pid)));
     }
 
-    /// The whole group at once, so that none of it acts on the end of another.
+    /// Signals the whole group at once, so that no member reacts to the end of another.
     fn signal_group(&self, signals: &[Signal]) {
-        let leader = self.condemned.tree.group.and_then(|group| pid(group.leader));
+        let leader = self.request.tree.group.and_then(|group| pid(group.leader));
         for signal in signals {
             // Its last process may have ended a moment ago.
             let _ = leader.map(|leader| kill_process_group(leader, *signal));
         }
     }
 
-    /// Whether it is in the group now, so that a signal to the group a moment ago has reached it.
+    /// Returns whether a process is in the group now, so that a signal to the group has reached it.
     fn is_in_group(&self, process: u32) -> bool {
-        let group = self.condemned.tree.group.map(|group| group.leader);
-        group.is_some() && tree::look(process).map(|now| now.group) == group
+        let group = self.request.tree.group.map(|group| group.leader);
+        group.is_some() && proc_fs::alive(process).map(|now| now.group) == group
     }
 }
 

@@ -1,9 +1,12 @@
-//! Asking for names until they are had: in line, woken by a bell, without using the processor.
+//! Claims names, and waits in the queue until they are free, without using the processor.
 //!
-//! One who waits is woken when its turn has come, and, if it is the next, when a process that holds
-//! what it waits for ends. Besides that it looks again every few seconds, in case a bell was lost
-//! with the process that should have rung it. Whatever a dead holder has left running is ended
-//! before its names are taken.
+//! A release notifies the wake-up of the next waiter: a fifo in the state directory, which the waiter polls
+//! together with its signals. The first waiter also polls the processes of the holders, so the death of a
+//! holder wakes it like a release. Every few seconds, less often further back in the queue, a waiter claims
+//! again, in case a wake-up was lost with the process that should have sent it.
+//!
+//! What a dead holder has left running is killed outside the transaction before its names are claimed
+//! again. That is sound because a stale lease is never revived.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -17,55 +20,55 @@ use windlass_store::{
 
 use crate::attempt::pid;
 use crate::hold::HoldError;
+use crate::leader_file;
 use crate::poll::poll;
-use crate::presence;
+use crate::process_tag;
 use crate::signals::SignalPipe;
-use crate::tree;
 
-/// How often the first in line looks again though nobody rang.
-const NET: Duration = Duration::from_secs(2);
-/// How often the last in line does.
-const WIDEST_NET: Duration = Duration::from_secs(60);
-/// How many holders one waiter watches.
+/// How often the first waiter claims again without a wake-up.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the last waiter of a long queue does.
+const LONGEST_RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// The number of holders whose processes one waiter polls.
 const WATCHED: usize = 64;
 
-/// Who asks for what.
-pub(crate) struct Asking<'a> {
+/// A claim of one holder, and how long to wait for it.
+pub(crate) struct LockClient<'a> {
     pub(crate) holder: &'a HolderId,
     pub(crate) needs: &'a [Need],
     pub(crate) terms: LeaseTerms,
-    /// The process without which the hold is void.
+    /// The process with which the lease ends.
     pub(crate) process: Option<&'a Process>,
     /// The process that waits.
     pub(crate) waiter: &'a Process,
     pub(crate) tree: Option<&'a ProcessTree>,
-    /// Declared first, in the same commit: a semaphore and its capacity.
+    /// A semaphore to declare in the same commit, and its capacity.
     pub(crate) declared: Option<(&'a str, u32)>,
-    /// How long to wait; none to wait for as long as it takes.
+    /// How long to wait; none to wait without limit.
     pub(crate) wait: Option<Duration>,
-    /// What ends the wait.
+    /// The signals that end the wait.
     pub(crate) signals: Option<&'a SignalPipe>,
 }
 
-impl Asking<'_> {
-    /// Takes the names together, as soon as they can be had. `told` hears of the first refusal. With
-    /// them comes a moment before the claim was sent that succeeded: time counts from there.
+impl LockClient<'_> {
+    /// Claims the names together, and waits until they are free. Calls `on_refused` with the first refusal.
+    /// Returns the holds, and a time before the successful claim was sent, from which the lease counts.
     pub(crate) fn acquire(
         &self,
         store: &mut Store,
-        mut told: impl FnMut(&Refused),
+        mut on_refused: impl FnMut(&Refused),
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
         if let Some(signals) = self.signals {
             store.interrupt_when(signals.flag());
         }
-        let had = self.acquire_within(store, Instant::now(), &mut told);
-        // From here on a signal is the command's affair, and must not keep us from giving back.
+        let acquired = self.acquire_within(store, Instant::now(), &mut on_refused);
+        // From here on signals are passed to the command, and must not interrupt the release.
         store.interrupt_when(|| false);
-        match (had, self.signals) {
+        match (acquired, self.signals) {
             (Err(HoldError::Store(StoreError::Interrupted)), Some(signals)) => {
                 Err(HoldError::interrupted(signals))
             }
-            (had, _) => had,
+            (acquired, _) => acquired,
         }
     }
 
@@ -73,57 +76,57 @@ impl Asking<'_> {
         &self,
         store: &mut Store,
         began: Instant,
-        told: &mut impl FnMut(&Refused),
+        on_refused: &mut impl FnMut(&Refused),
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
         let refused = match self.claim(store, OnRefusal::GiveUp, None)? {
             (Claimed::Held(holds), sent) => return Ok((holds, sent)),
             (Claimed::Refused(refused), _) => refused,
         };
-        told(&refused);
+        on_refused(&refused);
         if self.left(began).is_some_and(|left| left.is_zero()) {
-            return Err(not_had(&refused));
+            return Err(timed_out(&refused));
         }
-        let waited = self.wait_in_line(store, began);
+        let waited = self.wait_in_queue(store, began);
         if waited.is_err() {
             store.interrupt_when(|| false);
-            // The place in line goes with us; if the store is gone, so is the line.
+            // If the store cannot be reached, the place in the queue ends with this process.
             let _ =
                 store.transact_leases(|transaction| transaction.leases().leave_queue(self.holder));
         }
         waited
     }
 
-    fn wait_in_line(
+    fn wait_in_queue(
         &self,
         store: &mut Store,
         began: Instant,
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
-        let bell = store.register(&Topic::Turn)?;
+        let wakeup = store.register(&Topic::Turn)?;
         loop {
-            bell.drain();
-            let refused = match self.claim(store, OnRefusal::Wait, Some(&bell))? {
+            wakeup.drain();
+            let refused = match self.claim(store, OnRefusal::Wait, Some(&wakeup))? {
                 (Claimed::Held(holds), sent) => return Ok((holds, sent)),
                 (Claimed::Refused(refused), _) => refused,
             };
             let left = self.left(began);
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(not_had(&refused));
+                return Err(timed_out(&refused));
             }
-            self.rest(&bell, &refused, left)?;
+            self.rest(&wakeup, &refused, left)?;
         }
     }
 
-    /// How long to wait still.
+    /// Returns how long to wait still.
     fn left(&self, began: Instant) -> Option<Duration> {
         self.wait.map(|wait| wait.saturating_sub(began.elapsed()))
     }
 
-    /// Claims once, and again after everything was ended that dead holders have left.
+    /// Claims once, and again whenever processes were killed that dead holders have left.
     fn claim(
         &self,
         store: &mut Store,
         patience: OnRefusal,
-        bell: Option<&Wakeup>,
+        wakeup: Option<&Wakeup>,
     ) -> Result<(Claimed, Instant), HoldError> {
         let mut ended: Vec<(Name, Token)> = Vec::new();
         loop {
@@ -134,13 +137,13 @@ impl Asking<'_> {
                 waiter: Some(self.waiter),
                 tree: self.tree,
                 on_refusal: patience,
-                wakeup: bell.map(Wakeup::name),
+                wakeup: wakeup.map(Wakeup::name),
                 ended: &ended,
                 ..Claim::new(self.holder, self.needs)
             };
             let claimed = match self.declared {
                 None => store.transact_leases(|transaction| transaction.leases().claim(&claim))?,
-                // A capacity outlives its holders, so it has to survive what they do not.
+                // A capacity outlives its holders, so it has to survive a loss of power, which they do not.
                 Some((name, capacity)) => store.transact(|transaction| {
                     transaction.leases().declare(name, capacity)?;
                     transaction.leases().claim(&claim)
@@ -149,8 +152,8 @@ impl Asking<'_> {
             let Claimed::Refused(refused) = &claimed else { return Ok((claimed, sent)) };
             let before = ended.len();
             for leftover in &refused.leftovers {
-                let what = "what a dead holder has left running cannot be ended";
-                let free = presence::end_leftover(store.dir(), leftover);
+                let what = "cannot kill the processes that a dead holder has left";
+                let free = leader_file::end_leftover(store.dir(), leftover);
                 let free = free.map_err(|source| HoldError::Io { what, source })?;
                 let seen = (leftover.name.clone(), leftover.token);
                 if free && !ended.contains(&seen) {
@@ -166,28 +169,28 @@ impl Asking<'_> {
     /// Waits until something may have changed, or `left` is over.
     fn rest(
         &self,
-        bell: &Wakeup,
+        wakeup: &Wakeup,
         refused: &Refused,
         left: Option<Duration>,
     ) -> Result<(), HoldError> {
         let next = refused.ahead == 0;
         let watched: Vec<_> = refused.blockers.iter().filter(|_| next).take(WATCHED).collect();
         let handles: Vec<_> = watched.iter().filter_map(|process| watch(process)).collect();
-        let mut sources: Vec<&dyn AsFd> = vec![bell];
+        let mut sources: Vec<&dyn AsFd> = vec![wakeup];
         sources.extend(handles.iter().map(|handle| handle as &dyn AsFd));
         sources.extend(self.signals.map(|signals| signals as &dyn AsFd));
-        let net = net(refused.ahead);
-        let ready = poll(&sources, Some(left.map_or(net, |left| left.min(net))));
-        let what = "waiting is not possible";
+        let interval = retry_interval(refused.ahead);
+        let ready = poll(&sources, Some(left.map_or(interval, |left| left.min(interval))));
+        let what = "cannot wait for the lock";
         let ready = ready.map_err(|source| HoldError::Io { what, source })?;
-        match self.signals.filter(|_| *ready.last().expect("there is a bell")) {
+        match self.signals.filter(|_| *ready.last().expect("the wake-up is the first source")) {
             Some(signals) => Err(HoldError::interrupted(signals)),
             None => Ok(()),
         }
     }
 }
 
-/// Whoever has started this process and has so much of a name that was refused that the rest is not
+/// Returns a holder that has started this process and holds so much of a refused name that the rest is not
 /// enough, so that the two may wait for each other.
 pub fn waits_for_its_own(
     store: &mut Store,
@@ -211,39 +214,37 @@ pub fn waits_for_its_own(
 /// it, so the name is free when the lease is over.
 #[must_use]
 pub fn other_users_leftover(refused: &Refused) -> Option<&Leftover> {
-    refused.leftovers.iter().find(|leftover| presence::is_out_of_reach(leftover))
+    refused.leftovers.iter().find(|leftover| leader_file::is_out_of_reach(leftover))
 }
 
-/// A lease of whoever has started this process, if there is one and `wanted` is not had without it.
+/// Returns a lease of a holder that has started this process, if `wanted` does not fit beside it.
 fn too_much_of_its_own(
     leases: &[StoredLease],
     available: u32,
     wanted: u32,
 ) -> Option<&StoredLease> {
-    let marked = |lease: &&StoredLease| {
-        lease.owner.tree.as_ref().is_some_and(|tree| tree::carries(&tree.mark))
-    };
-    let (own, others): (Vec<_>, Vec<_>) = leases.iter().partition(marked);
+    let has_started_us =
+        |lease: &&StoredLease| lease.owner.tree.as_ref().is_some_and(process_tag::is_in);
+    let (own, others): (Vec<_>, Vec<_>) = leases.iter().partition(has_started_us);
     let theirs = others.iter().fold(available, |sum, other| sum.saturating_add(other.lease.weight));
     own.first().copied().filter(|_| wanted > theirs)
 }
 
-/// Something that can be read once a process has ended. None if it cannot be seen, or has ended:
-/// that is found out by looking again.
+/// Returns a pidfd of a process; none if it is not visible or has ended, which the next claim finds out.
 fn watch(process: &Process) -> Option<OwnedFd> {
     let handle =
         pidfd_open(pid(process.pid).filter(|_| process.is_visible())?, PidfdFlags::empty());
     handle.ok().filter(|_| !process.is_gone())
 }
 
-/// How often to look again though nobody rang: rarely for those far behind, so that a long line
-/// does not keep the machine busy.
-fn net(ahead: usize) -> Duration {
+/// Returns how often to claim again without a wake-up: less often for a waiter far back, so that a long
+/// queue does not keep the machine busy.
+fn retry_interval(ahead: usize) -> Duration {
     let factor = u32::try_from(ahead / 4 + 1).unwrap_or(u32::MAX);
-    NET.saturating_mul(factor).min(WIDEST_NET)
+    RETRY_INTERVAL.saturating_mul(factor).min(LONGEST_RETRY_INTERVAL)
 }
 
-fn not_had(refused: &Refused) -> HoldError {
+fn timed_out(refused: &Refused) -> HoldError {
     let (name, by) = refused.first();
     HoldError::NotHad { name: name.clone(), by: by.clone() }
 }

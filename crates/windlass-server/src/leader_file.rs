@@ -1,10 +1,10 @@
-//! Who leads a run keeps a file locked, and so do its children until each has become a program.
+//! A file that the leader of a run keeps locked, and with it each of its children until it executes its
+//! program.
 //!
-//! A process that is about to execute its program looks like its parent: it carries no mark yet, and
-//! nobody who looks for marks can find it. If its parent is killed in that moment, it goes on. But it
-//! has its parent's files open, and those of ours are closed by the kernel when the new program
-//! begins. So whoever gets this lock, or finds that somebody got it later, knows: what the dead one
-//! has started carries its mark, or is gone.
+//! A child that has not executed its program yet carries no tag, so no search finds it. If its parent is
+//! killed at that moment, the child goes on. But it has the files of its parent open, and the kernel closes
+//! them when the child executes its program. So once a process gets this lock, or finds that a later leader
+//! got it, every process that the dead leader has started carries its tag or has ended.
 
 use std::fs::File;
 use std::io;
@@ -19,26 +19,26 @@ use rustix::process::geteuid;
 use windlass_store::{Access, Leftover, Process, ProcessTree};
 
 use crate::attempt::run_dir;
-use crate::limit_tag;
-use crate::tree::{self, MARKS};
+use crate::process_tag;
+use crate::tree;
 
-/// How long a process may take from its beginning to its program.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look; it takes microseconds, unless the machine is very busy.
-const PAUSE: Duration = Duration::from_millis(1);
+/// How long a child may take until it executes its program.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often to try the lock; an exec takes microseconds, unless the machine is very busy.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 /// The name of the file, in the directory of the run's logs.
 const NAME: &str = "leader";
-/// The length of what stands in it, so that a new leader writes over all of it.
+/// The length of its content, so that a new leader overwrites all of it.
 const LINE_BYTES: usize = 128;
 
-/// The lock of a leader, while it lasts.
-pub(crate) struct Presence {
-    #[cfg_attr(not(test), expect(dead_code, reason = "what counts is that it is open"))]
+/// The locked file of a leader.
+pub(crate) struct LeaderFile {
+    #[cfg_attr(not(test), expect(dead_code, reason = "the lock lasts while the file is open"))]
     locked: File,
 }
 
-impl Presence {
-    /// Waits until no earlier leader of the run has children without a mark, and keeps the lock.
+impl LeaderFile {
+    /// Waits until no earlier leader of the run has children without a tag, and keeps the lock.
     pub(crate) fn take(state: &Path, run: &str, process: &Process) -> io::Result<Self> {
         let path = path(state, run);
         Access::create_dir(path.parent().expect("it lies in the directory of a run"))?;
@@ -51,8 +51,8 @@ impl Presence {
     }
 }
 
-/// Ends what a dead holder of a name has left, and returns whether the name may be taken. A user ends
-/// only processes of his own; what another user has left keeps the name until its lease is over.
+/// Kills what a dead holder of a name has left, and returns whether the name may be claimed. A user can only
+/// kill processes of their own; what another user has left keeps the name until its lease expires.
 pub(crate) fn end_leftover(state: &Path, leftover: &Leftover) -> io::Result<bool> {
     if is_out_of_reach(leftover) {
         return Ok(leftover.left.is_zero());
@@ -65,34 +65,34 @@ pub(crate) fn end_leftover(state: &Path, leftover: &Leftover) -> io::Result<bool
     }
 }
 
-/// Returns whether another user has left it, whose processes this one can neither find nor end.
+/// Returns whether it belongs to another user, whose processes this one can neither find nor kill.
 pub(crate) fn is_out_of_reach(leftover: &Leftover) -> bool {
     let this = geteuid();
     !this.is_root() && leftover.uid.is_some_and(|uid| uid != this.as_raw())
 }
 
-/// Ends a tree, if need be after the last of it can be recognised.
+/// Kills a tree, once all of it carries its tag.
 fn end_tree(state: &Path, tree: &ProcessTree) -> io::Result<()> {
-    if let Some(run) = run_of(tree) {
-        await_marks(&path(state, run))?;
+    if let Some(run) = process_tag::run_of_tree(tree) {
+        await_tags(&path(state, run))?;
     }
-    tree::end(tree)
+    tree::kill(tree)
 }
 
-/// Waits until no child of a dead leader is without its mark.
-fn await_marks(path: &Path) -> io::Result<()> {
+/// Waits until all children of a dead leader carry its tag.
+fn await_tags(path: &Path) -> io::Result<()> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
     wait(|| {
         let free = try_lock(&file, FlockOperation::NonBlockingLockShared)?;
-        // One that lives has had the lock after the dead one's children.
+        // A leader that is alive has got the lock after the children of the dead one.
         Ok(free || leader(&file)?.is_some_and(|leader| !leader.is_gone()))
     })
 }
 
-/// Who had the lock last.
+/// Returns the process that had the lock last.
 fn leader(file: &File) -> io::Result<Option<Process>> {
     let mut line = [b' '; LINE_BYTES];
     file.read_at(&mut line, 0)?;
@@ -104,11 +104,6 @@ fn leader(file: &File) -> io::Result<Option<Process>> {
         Some(Process { pid, started, boot, namespace })
     })();
     Ok(process)
-}
-
-/// The run whose attempt a tree is.
-fn run_of(tree: &ProcessTree) -> Option<&str> {
-    limit_tag::run_of(tree.mark.strip_prefix(MARKS)?.strip_prefix('=')?)
 }
 
 fn path(state: &Path, run: &str) -> PathBuf {
@@ -126,11 +121,11 @@ fn try_lock(file: &File, how: FlockOperation) -> io::Result<bool> {
 fn wait(mut done: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
     let began = Instant::now();
     while !done()? {
-        if began.elapsed() > PATIENCE {
-            let message = "a process that was about to execute its program does not get on";
+        if began.elapsed() > EXEC_TIMEOUT {
+            let message = "a process of an earlier leader has not executed its program after 10 s";
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));
         }
-        thread::sleep(PAUSE);
+        thread::sleep(RETRY_INTERVAL);
     }
     Ok(())
 }
@@ -142,10 +137,11 @@ mod tests {
 
     use super::*;
 
-    /// A child that has the files of a leader open, as all have before they execute their program;
-    /// the leader itself is gone.
+    /// Starts a child that has the files of a leader open, like each child before it executes its program.
+    /// The leader itself has ended.
     fn orphan(state: &Path, leader: &Process) -> Child {
-        let Presence { locked } = Presence::take(state, "r", leader).expect("nobody else leads");
+        let LeaderFile { locked } =
+            LeaderFile::take(state, "r", leader).expect("no other process leads");
         Command::new("sleep").arg("600").stdin(locked).spawn().expect("sleep runs")
     }
 
@@ -155,15 +151,15 @@ mod tests {
         process
     }
 
-    /// Does something while the orphan lives, and says so once it is through.
+    /// Checks that `act` returns only after the orphan has ended.
     fn check_waits(state: &Path, mut orphan: Child, act: impl FnOnce() + Send + 'static) {
         let (tell, told) = mpsc::channel();
         let acting = thread::spawn(move || {
             act();
-            tell.send(()).expect("somebody listens");
+            tell.send(()).expect("the test waits");
         });
         let early = told.recv_timeout(Duration::from_millis(100));
-        assert!(early.is_err(), "it waits for what is not marked yet");
+        assert!(early.is_err(), "it waits for a child without a tag");
         orphan.kill().expect("it can be killed");
         orphan.wait().expect("it was killed");
         told.recv().expect("it gets on");
@@ -172,21 +168,21 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_waits_for_the_unmarked_children_of_the_one_before() {
+    fn a_leader_waits_for_the_untagged_children_of_the_last_one() {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, process) = (dir.path().to_owned(), dead());
         let orphan = orphan(&state, &process);
         check_waits(dir.path(), orphan, move || {
-            Presence::take(&state, "r", &process).expect("the lock is had");
+            LeaderFile::take(&state, "r", &process).expect("the lock is had");
         });
     }
 
     fn tree() -> ProcessTree {
-        ProcessTree { mark: tree::mark("run-r-1-2-3"), group: None }
+        process_tag::tree_of("run-r-1-2-3")
     }
 
     #[test]
-    fn a_name_is_not_taken_before_the_dead_holders_children_are_marked() {
+    fn a_name_is_not_claimed_before_the_dead_holders_children_are_tagged() {
         let dir = tempfile::tempdir().expect("a directory");
         let state = dir.path().to_owned();
         let orphan = orphan(&state, &dead());
@@ -196,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn a_later_leader_holds_up_nobody() {
+    fn a_later_leader_delays_no_claim() {
         let dir = tempfile::tempdir().expect("a directory");
         let process = Process::current().expect("this is Linux");
-        let _presence = Presence::take(dir.path(), "r", &process).expect("the lock is had");
+        let _presence = LeaderFile::take(dir.path(), "r", &process).expect("the lock is had");
         end_tree(dir.path(), &tree()).expect("there is nothing to wait for");
-        let lock = ProcessTree { mark: tree::mark("lock-7"), group: None };
+        let lock = process_tag::tree_of("lock-7");
         end_tree(dir.path(), &lock).expect("no run, no leader");
     }
 }

@@ -1,0 +1,174 @@
+//! Reads what `/proc` tells about processes: their parents, groups, start times and tags.
+//!
+//! A process is identified by its pid and its start time, because a pid is used again. What cannot be
+//! read because the process has ended, or belongs to another user, counts as absent. A read that fails
+//! for want of open files or memory is an error: without it a process would be overlooked.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
+use windlass_store::ProcessGroup;
+
+use crate::process_tag::TAG_VARIABLE;
+
+/// How long a process may take to execute another program. Hardly any takes a millisecond.
+const LONGEST_EXEC: Duration = Duration::from_secs(1);
+
+/// A process, as it was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    /// The start time in clock ticks since boot, which tells it from another process with the same pid.
+    pub(crate) started: u64,
+}
+
+impl Process {
+    /// Returns the group that it leads, if it leads one.
+    pub(crate) fn leads(self) -> Option<ProcessGroup> {
+        let Self { pid: leader, group, session, started, .. } = self;
+        (leader == group).then_some(ProcessGroup { leader, started, session })
+    }
+}
+
+/// Returns the group that a child of this process leads. The child may have ended: until it is reaped its
+/// pid is not used again, and other processes may live on in its group.
+pub(crate) fn group_of(child: u32) -> Option<ProcessGroup> {
+    stat(child).ok()??.0.leads()
+}
+
+/// Returns how messages name a process: `name (pid)`, or `process pid` if it has ended.
+pub(crate) fn label(pid: u32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    match name.trim_end() {
+        "" => format!("process {pid}"),
+        name => format!("{name} ({pid})"),
+    }
+}
+
+/// Returns every process, ordered by pid, and whether it is alive: a process that has ended stays until it
+/// is reaped.
+pub(crate) fn all() -> io::Result<Vec<(Process, bool)>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        if let Some(number) = name.to_str().and_then(|name| name.parse().ok()) {
+            all.extend(stat(number)?);
+        }
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// Returns a process if it is alive.
+pub(crate) fn alive(pid: u32) -> Option<Process> {
+    stat(pid).ok()?.and_then(|(process, lives)| lives.then_some(process))
+}
+
+/// Returns a process, and whether it is alive; none if there is no such process.
+pub(crate) fn stat(pid: u32) -> io::Result<Option<(Process, bool)>> {
+    Ok(Stat::read(pid)?.and_then(|stat| stat.process(pid)))
+}
+
+/// The fields of `/proc/PID/stat`, from the state on.
+struct Stat(Vec<String>);
+
+impl Stat {
+    fn read(pid: u32) -> io::Result<Option<Self>> {
+        let stat = match fs::read(format!("/proc/{pid}/stat")) {
+            Err(error) if !is_out_of_resources(&error) => return Ok(None),
+            stat => stat?,
+        };
+        // The name before that may contain any character, also blanks and parentheses.
+        let behind_name = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
+        let fields = String::from_utf8_lossy(behind_name);
+        Ok(Some(Self(fields.split_whitespace().map(str::to_owned).collect())))
+    }
+
+    fn number<N: FromStr>(&self, place: usize) -> Option<N> {
+        self.0.get(place)?.parse().ok()
+    }
+
+    fn process(&self, pid: u32) -> Option<(Process, bool)> {
+        let [parent, group, session] = [self.number(1)?, self.number(2)?, self.number(3)?];
+        let lives = !matches!(self.0.first()?.as_str(), "Z" | "X");
+        Some((Process { pid, parent, group, session, started: self.number(19)? }, lives))
+    }
+
+    /// Returns whether the process has an environment, or will have one once it has executed its next
+    /// program.
+    fn has_environment(&self) -> bool {
+        let number = |place| self.number::<u64>(place).unwrap_or(0);
+        let [memory, code, start, end] = [20, 23, 47, 48].map(number);
+        // A process that is about to end has no memory. In one that is executing a program, the kernel sets
+        // the address of the code only after it has laid out the environment, which is invisible until then.
+        memory > 0 && (code == 0 || start < end)
+    }
+}
+
+/// Returns whether a read failed for want of open files or memory. Otherwise the process has ended, or
+/// belongs to a user whose processes this one may not inspect.
+fn is_out_of_resources(error: &io::Error) -> bool {
+    let number = error.raw_os_error().unwrap_or(0);
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error).contains(&number)
+}
+
+/// Returns the tags that a process carries in its environment.
+pub(crate) fn tags(pid: u32) -> io::Result<Vec<Vec<u8>>> {
+    Ok(tags_in(&environment(pid)?, TAG_VARIABLE).map(<[u8]>::to_vec).collect())
+}
+
+/// Returns the environment with which a process started; nothing for a process of another user, which has no
+/// tags of this user. While a process executes another program, its environment is empty for a moment.
+pub(crate) fn environment(pid: u32) -> io::Result<Vec<u8>> {
+    let began = Instant::now();
+    loop {
+        let environment = match read_at_once(&format!("/proc/{pid}/environ")) {
+            Err(error) if !is_out_of_resources(&error) => return Ok(Vec::new()),
+            environment => environment?,
+        };
+        let found = !environment.is_empty() || began.elapsed() > LONGEST_EXEC;
+        if found || !Stat::read(pid)?.as_ref().is_some_and(Stat::has_environment) {
+            return Ok(environment);
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Returns the content of a file, read in one call. If the process executes another program, a second call
+/// would return nothing of the first program's environment.
+fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
+    let mut content = vec![0; 16 << 10];
+    loop {
+        let length = File::open(path)?.read(&mut content)?;
+        if length < content.len() {
+            content.truncate(length);
+            return Ok(content);
+        }
+        content.resize(length * 2, 0);
+    }
+}
+
+/// Returns the tags that a variable has in an environment.
+pub(crate) fn tags_in<'e>(environment: &'e [u8], variable: &str) -> impl Iterator<Item = &'e [u8]> {
+    let value = |entry: &'e [u8]| entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=");
+    let values = environment.split(|byte| *byte == 0).filter_map(value);
+    values.flat_map(|value| value.split(|byte| *byte == b' '))
+}
+
+/// Returns the time in clock ticks since boot, in which the kernel counts the starts of processes.
+pub(crate) fn now_in_ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    let per_second = clock_ticks_per_second();
+    seconds * per_second + nanos * per_second / 1_000_000_000
+}
