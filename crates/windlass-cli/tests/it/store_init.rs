@@ -17,7 +17,11 @@ fn a_directory_that_holds_other_things_becomes_no_groups_store() {
     let project = bench.path("project").display().to_string();
     let output = bench.call(&["store", "init", "--state", &project, "--group", &gid]);
     assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
-    assert!(stderr(&output).contains("contains files that do not belong to a store"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("contains files that do not belong to a store"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(bench.path("project/tool").metadata().expect("a file").mode(), before);
 }
 
