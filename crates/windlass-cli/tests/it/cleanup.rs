@@ -85,6 +85,27 @@ fn a_failed_step_whose_finally_was_interrupted_fails_after_resume() {
     check_resumes(&bench, 1, "paid\ncleaning\ncleaning\nfailed\n");
 }
 
+/// Of a step whose command and whose `finally` have printed something.
+#[test]
+fn a_failure_because_of_finally_is_reported_with_the_log_of_finally() {
+    let flow = "[step.a]\nrun = 'echo ordinary'\nfinally = 'echo disaster; exit 4'\n";
+    for mode in ["prefix", "group", "raw", "quiet", "live"] {
+        let bench = Bench::new();
+        bench.write("flow.toml", flow);
+        let output = bench.call(&["run", "flow.toml", "--output", mode]);
+        assert_eq!(output.status.code(), Some(1));
+        let log = bench.path(&format!("state/runs/{}/1-a.1.finally.log", bench.run_id()));
+        let report = format!("finally: exit code 4\n    log: {}\n    disaster\n", log.display());
+        assert!(stderr(&output).contains(&report), "{mode}: {}", stderr(&output));
+        assert!(!stdout(&output).contains("disaster"), "{mode}: {}", stdout(&output));
+    }
+    let bench = Bench::new();
+    bench.write("flow.toml", flow);
+    let told = stdout(&bench.call(&["run", "flow.toml", "--json"]));
+    let failed = told.lines().find(|line| line.contains(r#""state":"failed""#));
+    assert!(failed.is_some_and(|line| line.contains("/1-a.1.finally.log\"")), "{told}");
+}
+
 #[test]
 fn finally_follows_an_attempt_once_however_often_its_run_is_interrupted_afterwards() {
     let flow = "concurrency = 2\n[step.a]\nrun = 'exit 1'\nretry = { count = 2, delay = '1h' }\n\

@@ -134,6 +134,7 @@ impl Steps {
         if let Some(why) = ended.why().filter(|_| attempt.outcome == Outcome::Success) {
             attempt.outcome = Outcome::Failed;
             attempt.why = Some(format!("finally: {why}"));
+            run.observer.note_failed_finally(attempt.start.grant);
         }
         let note = ended.note().map(|note| format!("finally: {note}"));
         attempt.note = joined([attempt.note.take(), note]);
