@@ -85,6 +85,25 @@ fn a_failed_step_whose_finally_was_interrupted_fails_after_resume() {
     check_resumes(&bench, 1, "paid\ncleaning\ncleaning\nfailed\n");
 }
 
+#[test]
+fn a_finally_that_runs_is_named_by_ps_why_and_show() {
+    let (bench, child) = begun(HANGS);
+    let looks = [&["ps"][..], &["show"], &["why", "last/pay"]];
+    let [ps, show, why] = looks.map(|arguments| stdout(&bench.call(arguments)));
+    interrupt(child, Signal::TERM, 143);
+    assert!(ps.trim_end().ends_with("pay (finally)"), "{ps}");
+    assert!(
+        show.lines().any(|line| line.starts_with("pay") && line.ends_with("finally runs")),
+        "{show}"
+    );
+    assert!(
+        why.starts_with("pay has been running for ") && why.contains("; its finally runs"),
+        "{why}"
+    );
+    let ps = stdout(&bench.call(&["ps"]));
+    assert!(!ps.contains("finally"), "it does not run any more: {ps}");
+}
+
 /// Of a step whose command and whose `finally` have printed something.
 #[test]
 fn a_failure_because_of_finally_is_reported_with_the_log_of_finally() {
