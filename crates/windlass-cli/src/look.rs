@@ -198,6 +198,16 @@ pub(crate) fn running(view: &RunView) -> Vec<&str> {
     running.map(|step| step.name.as_str()).collect()
 }
 
+/// Returns the steps that are under way as users are shown them: `pay (finally)`.
+pub(crate) fn running_shown(view: &RunView) -> Vec<String> {
+    let running = view.steps.iter().filter(|step| step.state == StepState::Running);
+    let shown = |step: &StepView| match step.is_finishing() {
+        true => format!("{} (finally)", step.name),
+        false => step.name.clone(),
+    };
+    running.map(shown).collect()
+}
+
 /// A step, for programs.
 #[derive(Serialize)]
 pub(crate) struct StepJson<'a> {

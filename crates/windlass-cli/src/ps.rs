@@ -7,7 +7,7 @@ use windlass_server::{Listed, RunState, RunView, Store, history as ended_runs, o
 
 use crate::arguments::{Form, HistoryArguments};
 use crate::exit::Exit;
-use crate::look::{RunJson, outcome_ink, run_ink, running};
+use crate::look::{RunJson, outcome_ink, run_ink, running_shown};
 use crate::output::{json, print};
 use crate::state;
 use crate::style::{Ink, Style, plain};
@@ -105,10 +105,9 @@ fn now(view: &RunView) -> Option<String> {
     if let Some(hook) = view.end_hook() {
         return Some(format!("hook {hook}"));
     }
-    let (running, guarded) = (running(view), view.guarded());
+    let (running, guarded) = (running_shown(view), view.guarded());
     let waits: Vec<_> =
         guarded.iter().map(|(step, guard)| format!("{step} (guard {guard})")).collect();
-    let waits: Vec<_> = waits.iter().map(String::as_str).collect();
     match (running.as_slice(), waits.as_slice()) {
         ([], []) => None,
         (running, []) => Some(names(running)),
@@ -118,8 +117,9 @@ fn now(view: &RunView) -> Option<String> {
 }
 
 /// A few names, and how many there are besides.
-pub(crate) fn names(all: &[&str]) -> String {
-    let named = all[..all.len().min(NAMED)].join(", ");
+pub(crate) fn names(all: &[impl AsRef<str>]) -> String {
+    let named: Vec<_> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let named = named.join(", ");
     match all.len().saturating_sub(NAMED) {
         0 => named,
         more => format!("{named} and {more} more"),

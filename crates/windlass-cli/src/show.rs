@@ -204,6 +204,8 @@ impl Page<'_> {
                 let again = format!("next attempt {}", self.times.ahead(at_ms));
                 if ended.is_empty() { again } else { format!("{ended}; {again}") }
             }
+            _ if step.is_finishing() && ended.is_empty() => "finally runs".to_owned(),
+            _ if step.is_finishing() => format!("{ended}; finally runs"),
             _ => ended,
         }
     }

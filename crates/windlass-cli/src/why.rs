@@ -10,7 +10,7 @@ use windlass_server::{
 
 use crate::arguments::{Form, StepTarget, WhyArguments};
 use crate::exit::Exit;
-use crate::look::{json_word, running};
+use crate::look::{json_word, running_shown};
 use crate::output::{json, print};
 use crate::ps::names;
 use crate::state;
@@ -96,7 +96,7 @@ fn rank(reason: &WaitReason) -> u8 {
 /// What there is to say of a run in which no step waits.
 fn nothing(view: &RunView) -> String {
     let id = &view.run.id;
-    let running = running(view);
+    let running = running_shown(view);
     if let Some(hook) = view.end_hook() {
         return format!("no step of run {id} waits; running: hook {hook}");
     }

@@ -163,6 +163,11 @@ pub(crate) fn log_path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
     dir.join(format!("{}-{step}.{}.log", grant.work, grant.attempt))
 }
 
+/// Returns where the output of the `finally` goes that follows the attempt with the log `log`.
+pub(crate) fn finally_log(log: &Path) -> PathBuf {
+    log.with_extension("finally.log")
+}
+
 pub(crate) fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }

@@ -4,7 +4,7 @@
 //! have been left out before one that comes, so nothing is taken for granted but the latest.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_server::WorkState;
@@ -65,6 +65,15 @@ pub(crate) struct Event {
     pub(crate) why: Option<String>,
     /// Where the output of the attempt is.
     pub(crate) log: Option<PathBuf>,
+    /// Where the output of its `finally` is, if the step failed because of that.
+    pub(crate) finally_log: Option<PathBuf>,
+}
+
+impl Event {
+    /// Returns the log that explains the event.
+    pub(crate) fn telling_log(&self) -> Option<&Path> {
+        self.finally_log.as_deref().or(self.log.as_deref())
+    }
 }
 
 /// What happened to a step.
@@ -211,19 +220,21 @@ impl Board {
         let list = if attempt.is_some() { &mut self.notes } else { &mut self.waiting };
         list.insert(step, short);
         let (attempt, why) = (attempt.unwrap_or_default(), Some(why));
-        Event { kind, step, attempt, at_ms, took: None, due_ms: None, why, log: None }
+        let (took, due_ms, log, finally_log) = (None, None, None, None);
+        Event { kind, step, attempt, at_ms, took, due_ms, why, log, finally_log }
     }
 
     /// Takes in a change; what it means.
     pub(crate) fn apply(&mut self, change: StepChange) -> Event {
         let place = self.place(&change.step);
         let kind = meaning(&change);
-        let StepChange { attempt, at_ms, due_ms, log, .. } = change;
+        let StepChange { attempt, at_ms, due_ms, log, finally_log, .. } = change;
         let before = self.attempt(place).filter(|_| kind != Kind::Started);
         let took = before.map(|before| at_ms.saturating_sub(before.since_ms));
         let why = change.why.as_deref().map(plain).or_else(|| self.reason(place, kind));
         let took = took.map(Duration::from_millis);
-        let event = Event { kind, step: place, attempt, at_ms, took, due_ms, why, log };
+        let event =
+            Event { kind, step: place, attempt, at_ms, took, due_ms, why, log, finally_log };
         let standing = self.standing(&event);
         self.stand(place, standing);
         if kind == Kind::Failed {

@@ -36,6 +36,8 @@ pub(crate) struct StepChange {
     pub(crate) at_ms: u64,
     /// Where the output of that attempt is, if there was one.
     pub(crate) log: Option<PathBuf>,
+    /// Where the output of its `finally` is, if the step failed because of that.
+    pub(crate) finally_log: Option<PathBuf>,
     /// When its next attempt may begin, in milliseconds since 1970, if one comes later.
     pub(crate) due_ms: Option<u64>,
     /// Why, in a few words.
@@ -69,6 +71,7 @@ impl From<&Change<'_>> for StepChange {
             attempt: change.attempt,
             at_ms: change.at_nanos / 1_000_000,
             log: change.log.clone(),
+            finally_log: change.finally_log.clone(),
             due_ms: change.due_nanos.map(|due| due / 1_000_000),
             why: change.why.clone(),
             skipped: change.skipped,

@@ -25,8 +25,10 @@ pub(crate) fn in_full(board: &Board, err: &mut Stream, style: &Style) {
     for failure in failures.iter().take(WITH_OUTPUT) {
         err.line("");
         err.line(&headline(board, failure, style));
-        if let Some(log) = &failure.log {
-            output(log, err, style);
+        match (&failure.finally_log, &failure.log) {
+            (Some(log), _) => path_and_output(log, err, style),
+            (None, Some(log)) => output(log, err, style),
+            (None, None) => {}
         }
     }
     name(board, failures.iter().skip(WITH_OUTPUT), err, style);
@@ -35,7 +37,8 @@ pub(crate) fn in_full(board: &Board, err: &mut Stream, style: &Style) {
     }
 }
 
-/// Names every failure, once, with its reason and where its output is.
+/// Names every failure, once, with its reason and where its output is. The output of a `finally` was
+/// not shown before, so the first failures because of one are shown with it.
 pub(crate) fn in_short(board: &Board, err: &mut Stream, style: &Style) {
     name(board, board.failures().iter(), err, style);
 }
@@ -47,12 +50,11 @@ fn name<'a>(
     style: &Style,
 ) {
     let more = failures.len().saturating_sub(NAMED);
-    for failure in failures.take(NAMED) {
+    for (place, failure) in failures.take(NAMED).enumerate() {
         err.line(&headline(board, failure, style));
-        if let Some(log) = &failure.log {
-            err.line(
-                &Line::new().ink(Ink::Dim, format!("{INDENT}log: {}", shown(log))).whole(style),
-            );
+        match &failure.finally_log {
+            Some(log) if place < WITH_OUTPUT => path_and_output(log, err, style),
+            _ => failure.telling_log().into_iter().for_each(|log| path(log, err, style)),
         }
     }
     if more > 0 {
@@ -63,6 +65,15 @@ fn name<'a>(
 fn headline(board: &Board, failure: &Event, style: &Style) -> String {
     let sign = Line::new().ink(Ink::Red, failure.kind.sign(style)).text(" ");
     sign.join(transition(board, failure)).whole(style)
+}
+
+fn path_and_output(log: &Path, err: &mut Stream, style: &Style) {
+    path(log, err, style);
+    output(log, err, style);
+}
+
+fn path(log: &Path, err: &mut Stream, style: &Style) {
+    err.line(&Line::new().ink(Ink::Dim, format!("{INDENT}log: {}", shown(log))).whole(style));
 }
 
 fn output(log: &Path, err: &mut Stream, style: &Style) {

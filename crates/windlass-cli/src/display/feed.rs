@@ -158,6 +158,7 @@ mod tests {
             attempt,
             at_ms,
             log: None,
+            finally_log: None,
             due_ms: None,
             why: None,
             skipped,

@@ -154,7 +154,7 @@ impl View for Json {
             why: event.why.as_deref(),
             took_ms: took.map(|took| u64::try_from(took).unwrap_or(u64::MAX)),
             retry_at: event.due_ms,
-            log: event.log.as_deref().map(Path::to_string_lossy).map(Into::into),
+            log: event.telling_log().map(Path::to_string_lossy).map(Into::into),
             skipped: event.kind == Kind::Skipped,
         });
     }

@@ -128,7 +128,9 @@ impl Words<'_> {
         let elapsed = span(self.times.since(attempt.started_ms));
         let usual = self.step.expected.map(|usual| span(between(0, usual.median_ms)));
         let usual = usual.map(|usual| format!("; it usually takes {usual}"));
-        format!("{name} has been running for {elapsed}{}{}", tried(step), usual.unwrap_or_default())
+        let (tried, usual) = (tried(step), usual.unwrap_or_default());
+        let finally = if step.is_finishing() { "; its finally runs" } else { "" };
+        format!("{name} has been running for {elapsed}{tried}{finally}{usual}")
     }
 
     fn skipped(&self) -> String {

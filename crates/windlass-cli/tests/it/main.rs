@@ -3,6 +3,7 @@
 mod answers;
 mod before_running;
 mod bench;
+mod cleanup;
 mod commands;
 mod commits;
 mod conditions;

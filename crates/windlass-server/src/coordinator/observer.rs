@@ -8,7 +8,7 @@ use std::path::Path;
 use windlass_core::{Grant, Phase, Transition, WorkId, WorkState};
 
 use super::{Change, Update};
-use crate::attempt::log_path;
+use crate::attempt::{finally_log, log_path};
 use crate::schedule::Schedule;
 
 /// Something to show besides changes of states.
@@ -29,6 +29,8 @@ pub(super) struct Observer {
     reasons: BTreeMap<(WorkId, u32), String>,
     /// Lost attempts that were not shown yet.
     lost: BTreeSet<(WorkId, u32)>,
+    /// Attempts that failed because of their `finally` and were not shown yet.
+    failed_finally: BTreeSet<(WorkId, u32)>,
     /// How many of the transitions that are not shown yet have been given to
     /// [`Observer::unexplained`].
     explained: usize,
@@ -49,6 +51,10 @@ impl Observer {
 
     pub(super) fn note_lost(&mut self, grant: Grant) {
         self.lost.insert((grant.work, grant.attempt));
+    }
+
+    pub(super) fn note_failed_finally(&mut self, grant: Grant) {
+        self.failed_finally.insert((grant.work, grant.attempt));
     }
 
     pub(super) fn notice(&mut self, notice: Notice) {
@@ -141,6 +147,8 @@ impl Observer {
         let why = self.reason(schedule, change);
         let step = schedule.step(work).name.as_str();
         let log = log_path(logs, Grant { work, attempt }, step);
+        let by_finally = state == WorkState::Failed && self.failed_finally.remove(&(work, attempt));
+        let finally_log = by_finally.then(|| finally_log(&log));
         // An attempt that has printed nothing and succeeded has no log, whatever became of its step.
         let well = matches!(state, WorkState::Running | WorkState::Success);
         let log = (attempt > 0 && !is_old(from, state)).then_some(log);
@@ -150,9 +158,17 @@ impl Observer {
             Phase::Delayed { due } => Some(due.as_nanos()),
             _ => None,
         };
-        let at_nanos = at.as_nanos();
-        let change = Change { step, state, attempt, at_nanos, log, skipped, due_nanos, why };
-        watch(&Update::Changed(change));
+        watch(&Update::Changed(Change {
+            step,
+            state,
+            attempt,
+            at_nanos: at.as_nanos(),
+            log,
+            finally_log,
+            skipped,
+            due_nanos,
+            why,
+        }));
     }
 
     /// Returns why a step has changed its state. A start may be shown together with the end that

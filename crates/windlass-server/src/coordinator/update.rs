@@ -40,6 +40,8 @@ pub struct Change<'a> {
     pub at_nanos: u64,
     /// Where the output of that attempt is, if there was one.
     pub log: Option<PathBuf>,
+    /// Where the output of its `finally` is, if the step failed because of that.
+    pub finally_log: Option<PathBuf>,
     /// It succeeded because it was not needed.
     pub skipped: bool,
     /// When its next attempt may begin, in nanoseconds since 1970, if one comes later.

@@ -263,12 +263,18 @@ impl Journal<'_> {
         let mut unbegun = BTreeMap::new();
         for record in records.into_iter().filter(|record| record.work.index() < self.schedule.len())
         {
-            let (work, view) = (record.work, self.recorded(record));
+            let (work, mut view) = (record.work, self.recorded(record));
             if view.number == 0 {
                 unbegun.insert(work, view);
-            } else {
-                attempts.entry(work).or_default().insert(view.number, view);
+                continue;
             }
+            let own = attempts.entry(work).or_default();
+            let told = own.get(&view.number).and_then(|told| told.end);
+            if told == Some(AttemptEnd::Retry) {
+                // The run was interrupted between this attempt and the next one.
+                view.end = told;
+            }
+            own.insert(view.number, view);
         }
         let works = (0..self.schedule.len()).map(WorkId::from_index);
         works

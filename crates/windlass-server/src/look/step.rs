@@ -139,6 +139,13 @@ impl AttemptView {
 }
 
 impl StepView {
+    /// Returns whether its command has ended and its `finally` runs.
+    #[must_use]
+    pub fn is_finishing(&self) -> bool {
+        let end = self.attempts.last().and_then(|last| last.end);
+        self.state == StepState::Running && end == Some(AttemptEnd::Finishing)
+    }
+
     /// Returns when its first attempt began.
     #[must_use]
     pub fn started_ms(&self) -> Option<i64> {

@@ -23,7 +23,8 @@ pub(crate) fn board() -> Board {
 
 pub(crate) fn change(step: &str, state: WorkState, attempt: u32, at_ms: u64) -> StepChange {
     let (step, log) = (step.to_owned(), None);
-    StepChange { step, state, attempt, at_ms, log, due_ms: None, why: None, skipped: false }
+    let (finally_log, due_ms, why, skipped) = (None, None, None, false);
+    StepChange { step, state, attempt, at_ms, log, finally_log, due_ms, why, skipped }
 }
 
 pub(crate) fn because(why: &str, change: StepChange) -> StepChange {

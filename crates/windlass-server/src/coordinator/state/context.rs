@@ -1,7 +1,9 @@
 //! What the parts of a run's state share: the schedule, and what follows from their decisions.
 
-use windlass_core::{Grant, Phase, StopReason, Timestamp, Transition, WorkId, WorkState};
-use windlass_store::{AttemptEnd, RunOutcome};
+use windlass_core::{
+    Grant, Name, Phase, StopReason, Timestamp, Token, Transition, WorkId, WorkState,
+};
+use windlass_store::{AttemptEnd, AttemptRecord, RunOutcome};
 use windlass_workflow::{OnFailure, format_duration};
 
 use super::super::End;
@@ -134,17 +136,32 @@ impl RunContext {
         self.observer.note_reason(work, attempt, why);
     }
 
-    /// Has the next commit store how far an attempt has come. Only one that has ended gives its names
-    /// back.
-    pub(super) fn record_attempt(&mut self, attempt: &StepAttempt, end: AttemptEnd) {
-        let grant = attempt.start.grant;
-        let step = &self.schedule.step(grant.work).name;
-        let record = attempt.record(step, self.schedule.now(), end);
-        let names = match end {
-            AttemptEnd::Finishing => Vec::new(),
-            _ => attempt.start.names.clone(),
-        };
-        let holder = self.identity.holder(grant);
+    /// Has the next commit store how an attempt has ended and give back its names. Returns the record.
+    pub(super) fn record_attempt(
+        &mut self,
+        attempt: &StepAttempt,
+        end: AttemptEnd,
+    ) -> AttemptRecord {
+        let record = self.record_of(attempt, end);
+        self.store_attempt(record.clone(), attempt.start.names.clone());
+        record
+    }
+
+    /// Has the next commit store that the command of an attempt has ended. The attempt keeps its names
+    /// for its `finally`.
+    pub(super) fn record_finishing(&mut self, attempt: &StepAttempt) {
+        let record = self.record_of(attempt, AttemptEnd::Finishing);
+        self.store_attempt(record, Vec::new());
+    }
+
+    /// Has the next commit store a record and give back `names`, which its attempt has held.
+    pub(super) fn store_attempt(&mut self, record: AttemptRecord, names: Vec<(Name, Token)>) {
+        let holder = self.identity.holder(Grant { work: record.work, attempt: record.attempt });
         self.effects.records.push(Record::Attempt { record, holder, names });
+    }
+
+    fn record_of(&self, attempt: &StepAttempt, end: AttemptEnd) -> AttemptRecord {
+        let step = &self.schedule.step(attempt.start.grant.work).name;
+        attempt.record(step, self.schedule.now(), end)
     }
 }

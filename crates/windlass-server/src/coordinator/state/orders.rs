@@ -12,7 +12,7 @@ use super::super::journal::{Start, terms};
 use super::context::RunContext;
 use super::items::Items;
 use super::step_attempt::StepAttempt;
-use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
+use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, finally_log, log_path};
 use crate::command::{CommandSpec, ResolveError};
 use crate::heartbeat::late_after;
 use crate::outputs;
@@ -53,7 +53,7 @@ impl<'a> OrderBuilder<'a> {
     pub(super) fn finally(self, grant: Grant) -> Order {
         let RunContext { schedule, identity, .. } = self.run;
         let step = schedule.step(grant.work);
-        let path = log_path(identity.logs(), grant, &step.name).with_extension("finally.log");
+        let path = finally_log(&log_path(identity.logs(), grant, &step.name));
         let command = step.finally.as_ref().expect("it has one");
         let command = identity.resolve(schedule, |all| all.finally(grant, command));
         let log = LogSpec { path, limit: step.log_limit };

@@ -31,6 +31,8 @@ pub(super) struct StepAttempt {
     pub(super) why: Option<String>,
     /// What it left running that had to be ended. Changes nothing about the outcome.
     pub(super) note: Option<String>,
+    /// Its `finally` was stopped because the run is interrupted.
+    pub(super) interrupted: bool,
 }
 
 /// How far an attempt has come.
@@ -56,6 +58,7 @@ impl StepAttempt {
             outcome: Outcome::Interrupted,
             why: None,
             note: None,
+            interrupted: false,
         }
     }
 

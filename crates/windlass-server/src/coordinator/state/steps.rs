@@ -1,6 +1,6 @@
 //! The attempts of a run that are under way: what follows a command, and what an end means.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::{Ending, Grant, Input, Name, Outcome, Phase, Token, WorkId};
@@ -21,8 +21,9 @@ use crate::ended::Ended;
 pub(super) struct Steps {
     running: BTreeMap<WorkId, StepAttempt>,
     items: Items,
-    /// The steps that have begun, and whose `finally` has not run since.
-    uncleaned: BTreeSet<WorkId>,
+    /// The steps that have begun, and whose `finally` has not ended since, with the record of the
+    /// last attempt if that has ended.
+    uncleaned: BTreeMap<WorkId, Option<AttemptRecord>>,
     /// The steps whose `finally` starts after the next commit.
     due_finally: Vec<WorkId>,
     /// The steps whose checks behind the command were given up, and that have to end for it.
@@ -45,7 +46,7 @@ impl Steps {
         Self {
             running: BTreeMap::new(),
             items,
-            uncleaned: BTreeSet::new(),
+            uncleaned: BTreeMap::new(),
             due_finally: Vec::new(),
             interrupted: Vec::new(),
         }
@@ -56,7 +57,7 @@ impl Steps {
         let grant = start.grant;
         let step = run.schedule.step(grant.work);
         if step.finally.is_some() {
-            self.uncleaned.insert(grant.work);
+            self.uncleaned.insert(grant.work, None);
         }
         self.items.take(grant.work, run.schedule.plan(), step);
         self.running.insert(grant.work, StepAttempt::new(start, run.schedule.now()));
@@ -78,10 +79,7 @@ impl Steps {
             }
             Stage::Ensuring => unreachable!("no process of it runs"),
             Stage::Finally => self.on_finally(run, work, ended),
-            Stage::CleanUp => {
-                self.uncleaned.remove(&work);
-                self.running.remove(&work);
-            }
+            Stage::CleanUp => self.on_clean_up(run, work, ended),
         }
         Ensuring::Unchanged
     }
@@ -122,21 +120,59 @@ impl Steps {
             return self.complete(run, work);
         }
         attempt.stage = Stage::Finally;
-        run.record_attempt(attempt, AttemptEnd::Finishing);
+        run.record_finishing(attempt);
         self.let_go(run, work);
         self.due_finally.push(work);
     }
 
     fn on_finally(&mut self, run: &mut RunContext, work: WorkId, ended: &Ended) {
         self.uncleaned.remove(&work);
+        if self.is_cut_short(work, ended) {
+            return self.leave_unfinished(run, work);
+        }
         let attempt = self.attempt(work);
         if let Some(why) = ended.why().filter(|_| attempt.outcome == Outcome::Success) {
             attempt.outcome = Outcome::Failed;
             attempt.why = Some(format!("finally: {why}"));
+            run.observer.note_failed_finally(attempt.start.grant);
         }
         let note = ended.note().map(|note| format!("finally: {note}"));
         attempt.note = joined([attempt.note.take(), note]);
         self.complete(run, work);
+    }
+
+    /// Takes in the end of a `finally` that has followed an earlier attempt. Stores that it has ended,
+    /// so that no later leader repeats it: only an attempt that ended as [`AttemptEnd::Retry`] or
+    /// [`AttemptEnd::Lost`] is cleaned up after.
+    fn on_clean_up(&mut self, run: &mut RunContext, work: WorkId, ended: &Ended) {
+        let cut_short = self.is_cut_short(work, ended);
+        self.running.remove(&work);
+        let record = self.uncleaned.remove(&work).flatten();
+        if let Some(record) = record.filter(|_| !cut_short) {
+            run.store_attempt(AttemptRecord { end: AttemptEnd::Interrupted, ..record }, Vec::new());
+        }
+    }
+
+    /// Returns whether a `finally` has ended only because the run is interrupted.
+    fn is_cut_short(&self, work: WorkId, ended: &Ended) -> bool {
+        !ended.is_success() && self.running.get(&work).is_some_and(|attempt| attempt.interrupted)
+    }
+
+    /// Leaves a step whose `finally` was cut short to the next leader. If the command has a result, the
+    /// leader repeats the `finally` and then ends the attempt with that result. If the command was
+    /// interrupted too, the attempt is lost. An attempt that was cancelled or timed out ends now.
+    fn leave_unfinished(&mut self, run: &mut RunContext, work: WorkId) {
+        let StepAttempt { start, outcome, .. } = self.attempt(work);
+        let (grant, interrupted) = (start.grant, *outcome == Outcome::Interrupted);
+        let asked = matches!(run.schedule.engine().phase(work), Some(Phase::Cancelling { .. }));
+        if asked {
+            self.complete(run, work);
+        } else if interrupted {
+            self.on_command_lost(run, grant, "interrupted".to_owned());
+        } else {
+            let attempt = self.running.remove(&work).expect("it is under way");
+            run.record_attempt(&attempt, AttemptEnd::Finishing);
+        }
     }
 
     /// Ends an attempt, and gives back what it held.
@@ -157,7 +193,8 @@ impl Steps {
             Ending::Interrupted => AttemptEnd::Interrupted,
             _ => AttemptEnd::Failed,
         };
-        run.record_attempt(&attempt, end);
+        let record = run.record_attempt(&attempt, end);
+        self.note_record(work, record);
         run.schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");
         if let Some(why) = attempt.why {
             run.observer.note_reason(work, grant.attempt, why);
@@ -222,7 +259,8 @@ impl Steps {
         let mut attempt = attempt.unwrap_or_else(|| StepAttempt::new(Start::plain(grant), began));
         attempt.why = Some(why);
         self.items.give_back(grant.work);
-        run.record_attempt(&attempt, AttemptEnd::Lost);
+        let record = run.record_attempt(&attempt, AttemptEnd::Lost);
+        self.note_record(grant.work, record);
         run.schedule.lose(grant);
         run.observer.note_lost(grant);
     }
@@ -244,7 +282,7 @@ impl Steps {
         work: WorkId,
         mode: Option<StopMode>,
     ) -> Ensuring {
-        let Some(attempt) = self.running.get(&work) else { return Ensuring::Unchanged };
+        let Some(attempt) = self.running.get_mut(&work) else { return Ensuring::Unchanged };
         let grace = run.schedule.step(work).grace.unwrap_or(GRACE);
         let usual = match attempt.stage {
             Stage::Command => StopMode::Ask { grace },
@@ -252,6 +290,8 @@ impl Steps {
         };
         match attempt.order() {
             Some(id) => {
+                let finishes = matches!(id, OrderId::Finally(_));
+                attempt.interrupted |= finishes && matches!(run.stop, Some(Stop::Signal(_)));
                 run.effects.stops.push((id, mode.unwrap_or(usual)));
                 Ensuring::Unchanged
             }
@@ -271,7 +311,7 @@ impl Steps {
         };
         let idle = |work: &WorkId| !self.running.contains_key(work);
         let due = |work: &WorkId| idle(work) && (interrupted || over(*work));
-        for work in self.uncleaned.iter().copied().filter(due).collect::<Vec<_>>() {
+        for work in self.uncleaned.keys().copied().filter(due).collect::<Vec<_>>() {
             let mut attempt = StepAttempt::new(Start::plain(run.latest(work)), run.schedule.now());
             attempt.stage = Stage::CleanUp;
             self.running.insert(work, attempt);
@@ -281,9 +321,17 @@ impl Steps {
         works.into_iter().map(finally).collect()
     }
 
-    /// Notes that a step has begun under an earlier leader, and that its `finally` has not run.
-    pub(super) fn owe_finally(&mut self, work: WorkId) {
-        self.uncleaned.insert(work);
+    /// Notes that a step has begun under an earlier leader, and that its `finally` has not ended since
+    /// the attempt of `record`.
+    pub(super) fn owe_finally(&mut self, work: WorkId, record: Option<AttemptRecord>) {
+        self.uncleaned.insert(work, record);
+    }
+
+    /// Keeps the record of an attempt that has ended until the step's `finally` has.
+    fn note_record(&mut self, work: WorkId, record: AttemptRecord) {
+        if let Some(last) = self.uncleaned.get_mut(&work) {
+            *last = Some(record);
+        }
     }
 
     /// Repeats the `finally` of an attempt whose command had ended under an earlier leader.

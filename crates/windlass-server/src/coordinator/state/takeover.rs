@@ -23,7 +23,7 @@ impl RunState {
             if self.run.schedule.step(work).finally.is_some()
                 && (unclean || end == Some(AttemptEnd::Finishing))
             {
-                self.steps.owe_finally(work);
+                self.steps.owe_finally(work, record.cloned());
             }
             if lives != Some(WorkState::Running) {
                 continue;

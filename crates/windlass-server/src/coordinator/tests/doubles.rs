@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use windlass_core::{Grant, Token, WorkId};
+use windlass_store::AttemptEnd;
 
 use super::super::attempts::OrderId;
 use super::super::identity::RunIdentity;
@@ -132,6 +133,11 @@ impl Told {
             _ => None,
         };
         self.world.seen.iter().filter_map(start).collect()
+    }
+
+    /// Returns the records of attempts in the order in which they were committed, as (attempt, end).
+    pub(super) fn ends(&self) -> Vec<(u32, AttemptEnd)> {
+        self.world.attempts.iter().map(|(_, attempt, end)| (*attempt, *end)).collect()
     }
 }
 

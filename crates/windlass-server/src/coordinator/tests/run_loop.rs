@@ -93,9 +93,7 @@ fn a_lost_attempt_is_tried_again_and_uses_up_no_retry() {
     });
     assert_ended(&told, End::Succeeded, Some(RunOutcome::Succeeded));
     assert_eq!(told.starts(), [(0, command(0, 1)), (5, command(0, 2))]);
-    let ends: Vec<_> =
-        told.world.attempts.iter().map(|(_, attempt, end)| (*attempt, *end)).collect();
-    assert_eq!(ends, [(1, AttemptEnd::Lost), (2, AttemptEnd::Success)]);
+    assert_eq!(told.ends(), [(1, AttemptEnd::Lost), (2, AttemptEnd::Success)]);
 }
 
 #[test]
@@ -236,6 +234,61 @@ fn the_first_signal_asks_and_the_second_one_kills() {
             (7, changed("a", WorkState::Pending, 1)),
         ],
     );
+}
+
+#[test]
+fn a_finally_that_an_interrupt_ends_leaves_the_result_of_its_step_open() {
+    let text = "[step.a]\nrun = 'x'\ngrace = '3s'\nfinally = 'x'\n\
+        [step.b]\nrun = 'x'\nafter = ['a']\n[on]\nfailure = 'x'\n";
+    let told = Case::of(text).at(5, Outside::Signal(SIGTERM)).lead(|id| match id {
+        OrderId::Finally(_) => Script::Never,
+        _ => Script::Exit(1, 0),
+    });
+    assert_ended(&told, End::Interrupted { signal: SIGTERM }, None);
+    let grace = Duration::from_secs(3);
+    assert_seen(
+        &told,
+        &[
+            (0, Seen::Start(command(0, 1))),
+            (0, changed("a", WorkState::Running, 1)),
+            (1, Seen::Start(finally(0, 1))),
+            (5, Seen::Stop(finally(0, 1), StopMode::Finish { grace })),
+            (5, Seen::Stopping),
+        ],
+    );
+    assert_eq!(told.ends(), [(1, AttemptEnd::Finishing), (1, AttemptEnd::Finishing)]);
+}
+
+#[test]
+fn a_finally_that_ends_in_time_after_an_interrupt_ends_its_step() {
+    let text = "[step.a]\nrun = 'x'\nfinally = 'x'\n";
+    let told = Case::of(text).at(2, Outside::Signal(SIGTERM)).lead(|id| match id {
+        OrderId::Command(_) => Script::Never,
+        _ => Script::Exit(1, 4),
+    });
+    assert_ended(&told, End::Interrupted { signal: SIGTERM }, None);
+    assert_eq!(told.starts(), [(0, command(0, 1)), (2, finally(0, 1))]);
+    assert_eq!(told.ends(), [(1, AttemptEnd::Finishing), (1, AttemptEnd::Interrupted)]);
+}
+
+#[test]
+fn a_finally_that_follows_an_interrupted_wait_for_a_retry_is_recorded() {
+    let text = "[step.a]\nrun = 'x'\nretry = { count = 1, delay = '30s' }\nfinally = 'x'\n";
+    for code in [0, 4] {
+        let told = Case::of(text).at(5, Outside::Signal(SIGTERM)).lead(move |id| match id {
+            OrderId::Finally(_) => Script::Exit(1, code),
+            _ => Script::Exit(1, 1),
+        });
+        assert_ended(&told, End::Interrupted { signal: SIGTERM }, None);
+        assert_eq!(told.starts(), [(0, command(0, 1)), (5, finally(0, 1))]);
+        assert_eq!(told.ends(), [(1, AttemptEnd::Retry), (1, AttemptEnd::Interrupted)]);
+    }
+    let case = Case::of(text).at(5, Outside::Signal(SIGTERM)).at(6, Outside::Signal(SIGTERM));
+    let told = case.lead(|id| match id {
+        OrderId::Finally(_) => Script::Never,
+        _ => Script::Exit(1, 1),
+    });
+    assert_eq!(told.ends(), [(1, AttemptEnd::Retry)], "its finally was killed and is still due");
 }
 
 #[test]
