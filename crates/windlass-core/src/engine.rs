@@ -171,7 +171,7 @@ impl Engine {
                 self.record(world, Happening::GateSkipped { work });
             }
             Input::Suspend(grant) => self.suspend(world, grant)?,
-            Input::ResumeRequested(grant) => self.want_on(world, grant)?,
+            Input::ResumeRequested(grant) => self.request_resume(world, grant)?,
             Input::Join(grant) => self.join(world, grant)?,
             Input::StopChildren(work) => self.stop_children(world, work)?,
             Input::Reopen(work) => {
@@ -187,7 +187,7 @@ impl Engine {
                 }
                 self.record(world, Happening::Forgotten { work });
             }
-            Input::RetrySearch => self.admission.look_again(),
+            Input::RetrySearch => self.admission.retry_search(),
             Input::Tick => self.admission.advance(self.state.now()),
         }
         Ok(())

@@ -35,14 +35,14 @@ pub(crate) struct StateCounts {
 pub(crate) struct AdmissionCounts {
     pub(crate) refusals: u64,
     pub(crate) passed_over: u64,
-    pub(crate) set_aside: u64,
+    pub(crate) reservations: u64,
 }
 
 impl Metrics {
     #[inline]
     pub(crate) fn new(state: &StateCounts, admission: &AdmissionCounts) -> Self {
         let &StateCounts { states, attempts, retries_left, forgotten } = state;
-        let &AdmissionCounts { refusals, passed_over, set_aside: reservations } = admission;
+        let &AdmissionCounts { refusals, passed_over, reservations } = admission;
         Self { states, attempts, retries_left, refusals, passed_over, reservations, forgotten }
     }
 

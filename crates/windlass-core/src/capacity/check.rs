@@ -53,10 +53,10 @@ impl CapacityTree {
             let mut sum = 0;
             for (turn, wanted) in counter.reservations().into_iter().flat_map(Reservations::iter) {
                 assert!(expected.remove(&(place, turn)), "each reservation belongs to a client");
-                assert_eq!(counter.set_aside(turn), sum, "reserved before turn {turn}");
+                assert_eq!(counter.reserved_before(turn), sum, "reserved before turn {turn}");
                 sum += i128::from(wanted.steps());
             }
-            assert_eq!(counter.set_aside(u64::MAX), sum, "reserved in all");
+            assert_eq!(counter.reserved_before(u64::MAX), sum, "reserved in all");
         }
         assert!(expected.is_empty(), "each client has its reservations");
         let counted: Vec<_> = self.levels.iter().map(|level| level.reservation).collect();

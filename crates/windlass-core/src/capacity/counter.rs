@@ -79,7 +79,7 @@ impl Counter {
     /// Returns whether `wanted` is free beside the reservations with turns before `before`.
     #[inline]
     pub(super) fn fits(&self, wanted: Amount, place: Place, before: u64, now: Timestamp) -> bool {
-        let needed = i128::from(wanted.steps()) + self.set_aside(before);
+        let needed = i128::from(wanted.steps()) + self.reserved_before(before);
         match &self.kind {
             Kind::Open => true,
             Kind::Rate(_) | Kind::Quota(_) if place.is_resuming() => true,
@@ -94,13 +94,13 @@ impl Counter {
         match (&self.kind, self.when(wanted, before, now)) {
             (Kind::Rate(_), Some(at)) => Short::Rate { at },
             (Kind::Quota(_), Some(at)) => Short::Quota { at },
-            _ => Short::Limit { free: self.free(now), reserved: self.set_aside(before) },
+            _ => Short::Limit { free: self.free(now), reserved: self.reserved_before(before) },
         }
     }
 
     /// Returns when time alone makes room for `wanted`, or `None` if time does not.
     pub(super) fn when(&self, wanted: Amount, before: u64, now: Timestamp) -> Option<Timestamp> {
-        let needed = i128::from(wanted.steps()) + self.set_aside(before);
+        let needed = i128::from(wanted.steps()) + self.reserved_before(before);
         match &self.kind {
             Kind::Open | Kind::Limit(_) => None,
             _ if wanted == Amount::ZERO => Some(now),
@@ -131,13 +131,13 @@ impl Counter {
             let horizon = horizon(&self.kind, self.in_use);
             let Waiting { reservations, watchers } = &mut **waiting;
             let near = |turn| turn == 0 || reservations.sum_before(turn) < horizon;
-            watchers.tell_others(giver, near, wakes);
+            watchers.notify_others(giver, near, wakes);
         }
     }
 
     /// Returns the sum of the reservations with turns before `before`.
     #[inline]
-    pub(super) fn set_aside(&self, before: u64) -> i128 {
+    pub(super) fn reserved_before(&self, before: u64) -> i128 {
         match &self.waiting {
             Some(waiting) => waiting.reservations.sum_before(before),
             _ => 0,
@@ -164,7 +164,7 @@ impl Counter {
     /// As [`Counter::watch`], for a client that looks again by itself at the time that
     /// [`Counter::when`] returns for its reservation.
     pub(super) fn watch_armed(&mut self, client: ClientId, turn: u64) {
-        let needed = self.set_aside(turn + 1);
+        let needed = self.reserved_before(turn + 1);
         let timed = matches!(self.kind, Kind::Rate(_) | Kind::Quota(_));
         let waiting = self.waiting.get_or_insert_default();
         let armed =
@@ -201,7 +201,7 @@ impl Counter {
     pub(super) fn become_kind(&mut self, kind: Kind, wakes: &mut Vec<ClientId>) {
         self.kind = kind;
         if let Some(waiting) = &mut self.waiting {
-            waiting.watchers.tell(|_| true, wakes);
+            waiting.watchers.notify(|_| true, wakes);
         }
     }
 
@@ -211,7 +211,7 @@ impl Counter {
         if let Some(Waiting { reservations, watchers }) = self.waiting.as_deref_mut() {
             let horizon = horizon(&self.kind, self.in_use);
             watchers
-                .tell_unarmed(|turn| turn == 0 || reservations.sum_before(turn) < horizon, wakes);
+                .notify_unarmed(|turn| turn == 0 || reservations.sum_before(turn) < horizon, wakes);
         }
     }
 }
@@ -232,6 +232,6 @@ impl Waiting {
     #[cold]
     fn wake(&mut self, horizon: i128, wakes: &mut Vec<ClientId>) {
         let Self { reservations, watchers } = self;
-        watchers.tell(|turn| turn == 0 || reservations.sum_before(turn) < horizon, wakes);
+        watchers.notify(|turn| turn == 0 || reservations.sum_before(turn) < horizon, wakes);
     }
 }

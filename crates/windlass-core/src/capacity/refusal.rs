@@ -77,7 +77,7 @@ pub enum Short {
 #[non_exhaustive]
 pub enum CostError<L: NamedLevel = LevelId> {
     /// Neither the level that was asked nor any above it declares this resource.
-    #[error("no resource is called {name:?}{}", did_you_mean(nearest))]
+    #[error("unknown resource {name:?}{}", did_you_mean(nearest))]
     Unknown {
         /// The name asked for.
         name: String,

@@ -65,13 +65,13 @@ impl CapacityTree {
     /// # Panics
     ///
     /// Panics if the level does not bind the client.
-    pub fn watch_in_line(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
+    pub fn watch_with_timer(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
         let turn = self.turn_of(client);
         self.levels[level.index()].counter_mut(resource).watch_armed(client, turn);
     }
 
-    /// As [`CapacityTree::watch_in_line`], for a client that waits for several things and so may not know
+    /// As [`CapacityTree::watch_with_timer`], for a client that waits for several things and so may not know
     /// when time makes room for each of them: it is told whatever happens before its turn.
     pub(crate) fn watch_in_turn(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
@@ -188,8 +188,9 @@ impl CapacityTree {
     pub fn reserved_for(&self, client: ClientId, level: LevelId, resource: ResourceId) -> i128 {
         let own = self.client(client).reservation.as_ref().map(|own| own.turn);
         let counter = self.counter(level, resource);
-        own.zip(counter)
-            .map_or(0, |(turn, counter)| counter.set_aside(turn + 1) - counter.set_aside(turn))
+        own.zip(counter).map_or(0, |(turn, counter)| {
+            counter.reserved_before(turn + 1) - counter.reserved_before(turn)
+        })
     }
 
     /// Returns the turn before which reservations bind a demand at this place.

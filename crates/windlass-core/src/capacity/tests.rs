@@ -164,10 +164,10 @@ fn more_than_was_taken_is_never_given_back() {
 fn a_name_no_level_of_the_chain_declares_is_refused_with_the_nearest() {
     let (mut tree, [a, b]) = two_teams();
     let error = tree.demand(tree.level_of(a), &amounts([("cpus", 1)])).unwrap_err();
-    assert_eq!(error.to_string(), "no resource is called \"cpus\"; did you mean \"cpu\"?");
+    assert_eq!(error.to_string(), "unknown resource \"cpus\"; did you mean \"cpu\"?");
     tree.set_limits(tree.level_of(b), &amounts([("gpu", 1)]));
     let error = tree.demand(tree.level_of(a), &amounts([("gpu", 0)])).unwrap_err();
-    assert_eq!(error.to_string(), "no resource is called \"gpu\"; did you mean \"cpu\"?");
+    assert_eq!(error.to_string(), "unknown resource \"gpu\"; did you mean \"cpu\"?");
     let error = tree.demand(ROOT, &ResourceCost::new().with("", Amount::ZERO)).unwrap_err();
     assert_eq!(error, CostError::Unknown { name: String::new(), nearest: None });
 }

@@ -34,7 +34,7 @@ impl CapacityTree {
         match self.counter(level, resource) {
             None | Some(Counter { kind: Kind::Open, .. }) => i128::MAX,
             Some(counter) => {
-                counter.free(now).saturating_sub(counter.set_aside(self.bound(client, place)))
+                counter.free(now).saturating_sub(counter.reserved_before(self.bound(client, place)))
             }
         }
     }
@@ -151,7 +151,7 @@ impl CapacityTree {
         let counter = self.counter(level, self.resource(name)?)?;
         let (used, limit) = counter.used()?;
         let free = i128::from(limit) - counter.in_use;
-        let wanted = counter.set_aside(u64::MAX);
+        let wanted = counter.reserved_before(u64::MAX);
         Some(Usage { used, limit, refusals: counter.refusals, short: wanted > free.max(0) })
     }
 

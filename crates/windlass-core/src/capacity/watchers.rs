@@ -58,14 +58,14 @@ impl Watchers {
 
     /// Moves clients to `wakes` in the order of their turns, up to the first turn that is not
     /// `near`.
-    pub(super) fn tell(&mut self, near: impl Fn(u64) -> bool, wakes: &mut Vec<ClientId>) {
-        tell(&mut self.armed, &mut self.watches, &near, wakes);
-        tell(&mut self.unarmed, &mut self.watches, &near, wakes);
+    pub(super) fn notify(&mut self, near: impl Fn(u64) -> bool, wakes: &mut Vec<ClientId>) {
+        notify(&mut self.armed, &mut self.watches, &near, wakes);
+        notify(&mut self.unarmed, &mut self.watches, &near, wakes);
     }
 
-    /// As [`Watchers::tell`], after `giver` itself has made room: it is notified, and keeps
+    /// As [`Watchers::notify`], after `giver` itself has made room: it is notified, and keeps
     /// watching.
-    pub(super) fn tell_others(
+    pub(super) fn notify_others(
         &mut self,
         giver: ClientId,
         near: impl Fn(u64) -> bool,
@@ -74,15 +74,15 @@ impl Watchers {
         let own = self.watches.get(&giver).copied();
         if self.watches.len() > usize::from(own.is_some()) {
             self.remove(giver);
-            self.tell(&near, wakes);
+            self.notify(&near, wakes);
             own.into_iter().for_each(|own| self.add(giver, own));
         }
         wakes.extend(own.filter(|own| near(own.turn)).map(|_| giver));
     }
 
-    /// As [`Watchers::tell`], without armed clients.
-    pub(super) fn tell_unarmed(&mut self, near: impl Fn(u64) -> bool, wakes: &mut Vec<ClientId>) {
-        tell(&mut self.unarmed, &mut self.watches, &near, wakes);
+    /// As [`Watchers::notify`], without armed clients.
+    pub(super) fn notify_unarmed(&mut self, near: impl Fn(u64) -> bool, wakes: &mut Vec<ClientId>) {
+        notify(&mut self.unarmed, &mut self.watches, &near, wakes);
     }
 
     fn list(&mut self, watch: Watch) -> &mut BTreeSet<(u64, ClientId)> {
@@ -90,7 +90,7 @@ impl Watchers {
     }
 }
 
-fn tell(
+fn notify(
     list: &mut BTreeSet<(u64, ClientId)>,
     watches: &mut BTreeMap<ClientId, Watch>,
     near: &impl Fn(u64) -> bool,

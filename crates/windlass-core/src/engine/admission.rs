@@ -36,7 +36,7 @@ pub(super) struct Admission {
     /// The work for which the capacity reserves something.
     reserved_for: Option<WorkId>,
     /// What has refused the first work, while a reservation would bind no other work.
-    owed: Option<(WorkId, Refusal)>,
+    pending_reservation: Option<(WorkId, Refusal)>,
     /// Set after a search that found nothing, until the queues or the capacity change.
     idle: Option<Idle>,
     counts: AdmissionCounts,
@@ -53,18 +53,18 @@ struct Idle {
 
 /// The position of a candidate in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum Position {
     First,
     Later,
 }
 
-impl Turn {
+impl Position {
     fn place(self, queue: QueueKind) -> Place {
         match (queue, self) {
-            (QueueKind::Starting, Turn::First) => Place::First,
-            (QueueKind::Starting, Turn::Later) => Place::Later,
-            (QueueKind::Resuming, Turn::First) => Place::Resuming,
-            (QueueKind::Resuming, Turn::Later) => Place::ResumingLater,
+            (QueueKind::Starting, Position::First) => Place::First,
+            (QueueKind::Starting, Position::Later) => Place::Later,
+            (QueueKind::Resuming, Position::First) => Place::Resuming,
+            (QueueKind::Resuming, Position::Later) => Place::ResumingLater,
         }
     }
 }
@@ -89,7 +89,7 @@ impl Admission {
             queues: Queues::new(config.ageing),
             costs: Costs::default(),
             reserved_for: None,
-            owed: None,
+            pending_reservation: None,
             idle: None,
             counts: AdmissionCounts::default(),
         }
@@ -130,7 +130,7 @@ impl Admission {
         self.queues.advance(now);
         let (queue, first) = self.queues.first(now)?;
         if self.is_worth_a_try(world.capacity, now, queue, first)
-            && self.fits(world, now, queue, first, Turn::First)
+            && self.fits(world, now, queue, first, Position::First)
         {
             return Some((queue, first.work));
         }
@@ -139,7 +139,7 @@ impl Admission {
             && !self.queues.are_all_like(queue, first)
             && let Some((queue, next)) = self.first_that_may_pass(world.capacity, now)
         {
-            if self.fits(world, now, queue, next, Turn::Later) {
+            if self.fits(world, now, queue, next, Position::Later) {
                 return Some((queue, next.work));
             }
         }
@@ -169,7 +169,7 @@ impl Admission {
         let Some(queue) = queue_of(step.from) else { return };
         self.idle = None;
         self.queues.remove(queue, entry.listing(), step.place, now);
-        self.owed.take_if(|(owner, _)| *owner == step.work);
+        self.pending_reservation.take_if(|(owner, _)| *owner == step.work);
         if self.reserved_for == Some(step.work) {
             self.withdraw(world);
         }
@@ -247,14 +247,14 @@ impl Admission {
         if first.blocked_by.is_none() {
             return true;
         }
-        let room = |counter| self.room(capacity, now, counter, Turn::First.place(queue));
+        let room = |counter| self.room(capacity, now, counter, Position::First.place(queue));
         let must_reserve =
-            self.reserved_for != Some(first.work) && self.binds_somebody(capacity, queue, first);
+            self.reserved_for != Some(first.work) && self.binds_another(capacity, queue, first);
         must_reserve || self.queues.may_fit(queue, first, room)
     }
 
     /// Returns whether a reservation for the first work would delay any other work or client.
-    fn binds_somebody(&self, capacity: &CapacityTree, queue: QueueKind, first: Candidate) -> bool {
+    fn binds_another(&self, capacity: &CapacityTree, queue: QueueKind, first: Candidate) -> bool {
         capacity.is_shared() || !self.queues.are_all_like(queue, first)
     }
 
@@ -263,7 +263,7 @@ impl Admission {
         capacity: &CapacityTree,
         now: Timestamp,
     ) -> Option<(QueueKind, Candidate)> {
-        let room = |queue, counter| self.room(capacity, now, counter, Turn::Later.place(queue));
+        let room = |queue, counter| self.room(capacity, now, counter, Position::Later.place(queue));
         self.queues.first_open(now, room)
     }
 
@@ -284,19 +284,19 @@ impl Admission {
         now: Timestamp,
         queue: QueueKind,
         candidate: Candidate,
-        turn: Turn,
+        turn: Position,
     ) -> bool {
         let demand = self.costs.demand(candidate.cost);
         let there = self.clock.there(now);
         match world.capacity.fit(self.client, demand, turn.place(queue), there) {
             Ok(()) => {
-                self.counts.passed_over += u64::from(turn == Turn::Later);
+                self.counts.passed_over += u64::from(turn == Position::Later);
                 true
             }
             Err(refusal) => {
                 let Shortage { level, resource, wanted, .. } = refusal.shortages[0];
                 self.counts.refusals += 1;
-                if turn == Turn::First {
+                if turn == Position::First {
                     self.reserve(world, queue, candidate, refusal);
                 }
                 self.queues.block(queue, candidate, CounterKey { level, resource }, wanted);
@@ -314,22 +314,27 @@ impl Admission {
         first: Candidate,
         mut refusal: Refusal,
     ) {
-        if let Some((_, owed)) = self.owed.take_if(|(owner, _)| *owner == first.work) {
+        if let Some((_, pending_reservation)) =
+            self.pending_reservation.take_if(|(owner, _)| *owner == first.work)
+        {
             let known = |short: &Shortage| (short.level, short.resource);
-            let fresh = |owed: &Shortage| refusal.shortages.iter().all(|s| known(s) != known(owed));
-            let owed: Vec<_> = owed.shortages.into_iter().filter(fresh).collect();
-            refusal.shortages.extend(owed);
+            let fresh = |pending_reservation: &Shortage| {
+                refusal.shortages.iter().all(|s| known(s) != known(pending_reservation))
+            };
+            let pending_reservation: Vec<_> =
+                pending_reservation.shortages.into_iter().filter(fresh).collect();
+            refusal.shortages.extend(pending_reservation);
         }
         if self.reserved_for != Some(first.work)
-            && !self.binds_somebody(world.capacity, queue, first)
+            && !self.binds_another(world.capacity, queue, first)
         {
-            self.owed = Some((first.work, refusal));
+            self.pending_reservation = Some((first.work, refusal));
             return;
         }
-        self.counts.set_aside += 1;
+        self.counts.reservations += 1;
         if self.reserved_for != Some(first.work) {
             // The turn changes, and with it the order in which the capacity wakes us.
-            self.look_again();
+            self.retry_search();
         }
         let owner = first.work.get();
         let wakes = match queue {
@@ -371,7 +376,7 @@ impl Admission {
         self.reserved_for = None;
         let wakes = world.capacity.withdraw(self.client);
         self.wake(world, &wakes, Watch::Gone);
-        self.look_again();
+        self.retry_search();
     }
 
     /// Retries the search, and has the driver wake the other clients.
@@ -393,7 +398,7 @@ impl Admission {
     }
 
     /// Makes all blocked groups candidates again.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn retry_search(&mut self) {
         self.idle = None;
         self.queues.unblock_all(Watch::Gone);
     }
@@ -448,7 +453,7 @@ impl Admission {
     pub(super) fn place(&self, now: Timestamp, work: WorkId, phase: Phase) -> Place {
         let first = self.queues.foremost(now);
         let bound = first != Some(work) && first.is_some() && self.reserved_for == first;
-        let turn = if bound { Turn::Later } else { Turn::First };
+        let turn = if bound { Position::Later } else { Position::First };
         turn.place(queue_of(phase).unwrap_or(QueueKind::Starting))
     }
 

@@ -57,7 +57,11 @@ impl Engine {
     }
 
     /// Queues the attempt to resume; changes nothing if it does not wait.
-    pub(super) fn want_on(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
+    pub(super) fn request_resume(
+        &mut self,
+        world: &mut World<'_>,
+        grant: Grant,
+    ) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
         if self.expect_under_way(grant)?.phase() == Phase::Suspended {
             self.record(world, Happening::WaitOver { work, attempt });

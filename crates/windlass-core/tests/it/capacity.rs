@@ -231,7 +231,7 @@ impl World {
             }
             Then::ReserveAndWatch => {
                 let wakes = self.reserve(client, OWNER, amounts, place, &refusal);
-                self.watch_in_line(client, amounts, &short);
+                self.watch_with_timer(client, amounts, &short);
                 Some(wakes)
             }
         }
@@ -255,11 +255,11 @@ impl World {
         }
     }
 
-    fn watch_in_line(&mut self, client: ClientId, amounts: Amounts, short: &[Spot]) {
+    fn watch_with_timer(&mut self, client: ClientId, amounts: Amounts, short: &[Spot]) {
         self.watchers.insert(client);
         for spot in short {
             let resource = self.tree.resource(NAMES[spot.1]).expect("every name is declared");
-            self.tree.watch_in_line(client, self.levels[spot.0], resource);
+            self.tree.watch_with_timer(client, self.levels[spot.0], resource);
         }
         let spots = short.iter().map(|spot| (*spot, self.when(client, amounts, *spot))).collect();
         self.queued.insert(client, Queued { amounts, spots });

@@ -121,7 +121,7 @@ impl Waiter {
         let wakes = tree.reserve(self.client, OWNER, refusal);
         debug_assert!(wakes.is_empty(), "a repeated reservation frees nothing for other clients");
         for short in &refusal.shortages {
-            tree.watch_in_line(self.client, short.level, short.resource);
+            tree.watch_with_timer(self.client, short.level, short.resource);
         }
         self.due = due(&refusal.shortages).and_then(|at| self.level.shared.clock.instant(at));
     }

@@ -24,7 +24,7 @@ use super::level::Level;
 /// let refusal = team.try_acquire([("gpu", 5)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "requires 5 of \"gpu\", but the limit is 4");
 /// let refusal = team.try_acquire([("gpus", 1)]).unwrap_err();
-/// assert_eq!(refusal.to_string(), "no resource is called \"gpus\"; did you mean \"gpu\"?");
+/// assert_eq!(refusal.to_string(), "unknown resource \"gpus\"; did you mean \"gpu\"?");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

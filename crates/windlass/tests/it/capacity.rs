@@ -86,7 +86,7 @@ fn a_name_that_no_level_declares_is_refused_with_the_nearest() {
     assert_eq!(a.validate_cost(cost([("cpus", 1)])), Err(expected.clone()));
     let refusal = a.try_acquire(cost([("cpus", 1)])).expect_err("nobody declares it");
     assert_eq!(refusal, Refusal::Impossible(expected));
-    assert_eq!(refusal.to_string(), "no resource is called \"cpus\"; did you mean \"cpu\"?");
+    assert_eq!(refusal.to_string(), "unknown resource \"cpus\"; did you mean \"cpu\"?");
     assert!(!a.can_acquire(cost([("cpus", 1)])));
 }
 

@@ -166,7 +166,7 @@ fn waiters<const N: usize>(tree: &mut CapacityTree, cpu: [u32; N]) -> [ClientId;
         let refusal = refused(tree, client, &wanted);
         tree.reserve(client, 1, &refusal);
         for short in &refusal.shortages {
-            tree.watch_in_line(client, short.level, short.resource);
+            tree.watch_with_timer(client, short.level, short.resource);
         }
         client
     })

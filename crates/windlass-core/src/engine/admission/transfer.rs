@@ -75,7 +75,7 @@ impl Admission {
         for work in holding {
             wakes.extend(capacity.give_back(self.client, self.costs.demand(work.cost)));
         }
-        (self.reserved_for, self.owed) = (None, None);
+        (self.reserved_for, self.pending_reservation) = (None, None);
         self.queues = Queues::new(self.ageing);
         self.idle = None;
         self.costs = Costs::default();

@@ -111,7 +111,7 @@ async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
         told,
         [
             "huge! requires 3 of \"capacity\", but the limit is 2",
-            "unknown! no resource is called \"capcity\"; did you mean \"capacity\"?",
+            "unknown! unknown resource \"capcity\"; did you mean \"capacity\"?",
             "fine: done",
         ]
     );
