@@ -121,8 +121,8 @@ fn children(Children { total, succeeded, failed, .. }: Children) -> BTreeMap<&'s
 }
 
 fn refusals(refused: RefusalCounts) -> BTreeMap<&'static str, u64> {
-    let RefusalCounts { limit, set_aside, rate, quota, .. } = refused;
-    BTreeMap::from([("limit", limit), ("set_aside", set_aside), ("rate", rate), ("quota", quota)])
+    let RefusalCounts { limit, reserved, rate, quota, .. } = refused;
+    BTreeMap::from([("limit", limit), ("reserved", reserved), ("rate", rate), ("quota", quota)])
 }
 
 fn seconds(length: Duration) -> f64 {

@@ -82,7 +82,7 @@ fn metrics_of_a_capacity_can_be_written() {
     let _held = capacity.try_acquire([("gpu", 3)]).expect("it fits");
     capacity.try_acquire([("gpu", 3)]).expect_err("one is left");
     let seen = to_value(capacity.metrics()).expect("written");
-    assert_eq!(seen["refused"], json!({ "limit": 1, "set_aside": 0, "rate": 0, "quota": 0 }));
+    assert_eq!(seen["refused"], json!({ "limit": 1, "reserved": 0, "rate": 0, "quota": 0 }));
     assert_eq!(seen["utilization"], json!({ "gpu": 0.75 }));
     assert!(seen["rolling"]["over"].is_number());
 }
