@@ -155,7 +155,7 @@ fn bad_usage_is_told_before_anything_runs() {
         (vec!["lock", "", "--", "true"], "cannot be empty"),
         (vec!["lock", "a\nb", "--", "true"], "contains U+000A, a character that ends the line"),
         (vec!["lock", "a", "release", "--", "true"], "verb"),
-        (vec!["lock", "a", "a", "--", "true"], "asked for twice"),
+        (vec!["lock", "a", "a", "--", "true"], "is named twice"),
         (vec!["lock", "x", "--heartbeat-timeout", "1ms", "--", "true"], "too short"),
         (vec!["lock", "x", "--max-hold", "0s", "--", "true"], "too short"),
         (vec!["lock", "x"], "COMMAND"),
