@@ -167,7 +167,7 @@ fn bad_usage_is_told_before_anything_runs() {
         ),
         (
             vec!["sem", "s", "--capacity", "2", "-n", "4294967295", "--", "true"],
-            "above the capacity",
+            "exceeds the capacity",
         ),
         (vec!["sem", "s", "--capacity", "-1", "--", "true"], "-1"),
     ] {
