@@ -55,9 +55,9 @@ impl Sharing {
 
     fn wake(&mut self, client: ClientId) {
         self.wakes += 1;
-        let look_again =
+        let retry_search =
             |engine: &mut Engine, world: &mut World<'_>| engine.apply(world, Input::RetrySearch);
-        self.call(client.index(), look_again).expect("an engine may always look again");
+        self.call(client.index(), retry_search).expect("a search may always be retried");
         self.begin_all(client.index());
     }
 
@@ -91,6 +91,7 @@ fn a_release_wakes_few_engines_however_many_share_the_limit() {
         let sharing = Sharing::new(engines).run();
         let works = engines * WORKS;
         assert_eq!(sharing.ended, works, "no engine waits for ever");
-        assert!(sharing.wakes <= 2 * works, "{} wake-ups for {works} works", sharing.wakes);
+        // About one for each work: the engine whose reservation is the first.
+        assert!(2 * sharing.wakes <= 3 * works, "{} wake-ups for {works} works", sharing.wakes);
     }
 }
