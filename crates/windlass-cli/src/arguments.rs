@@ -18,6 +18,7 @@ use crate::state;
 mod holding;
 mod looking;
 mod mistakes;
+mod serving;
 mod storing;
 
 pub(crate) use holding::{
@@ -28,6 +29,7 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
+pub(crate) use serving::{ServeArguments, SubmitArguments, WorkerArguments};
 pub(crate) use storing::{StoreArguments, StoreVerb};
 
 use self::mistakes::{own_words, plainer, told};
@@ -176,6 +178,30 @@ pub(crate) enum Verb {
         #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = jobs)]
         jobs: Option<Jobs>,
     },
+    /// Submit a workflow to the scheduler of the store
+    #[command(
+        after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\nThe run goes on without a terminal, under `windlass serve`."
+    )]
+    Submit(SubmitArguments),
+    /// Wait until runs have ended
+    #[command(
+        after_help = "Example:\n  windlass wait 3fa9c2d1 && ./publish.sh\n\nEnds with the exit code of the run; of several runs, with the worst."
+    )]
+    Wait {
+        /// The runs: their ids, the first characters of them, or `last`
+        #[arg(required = true, value_name = "RUN", add = completions::runs())]
+        runs: Vec<String>,
+    },
+    /// Schedule the submitted runs of the store
+    #[command(
+        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nRuns until a signal comes; the steps of its worker go on. One process schedules at a time, others stand by."
+    )]
+    Serve(ServeArguments),
+    /// Execute the steps of submitted runs
+    #[command(
+        after_help = "Example:\n  windlass worker --name gpu --slots 2\n\nOn the first signal the worker takes no new steps, and ends with those that it executes. On the second it\nends them."
+    )]
+    Worker(WorkerArguments),
     /// Resume an interrupted run
     #[command(after_help = "Examples:\n  windlass resume\n  windlass resume 3fa9c2d1")]
     Resume {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use windlass_server::service::WorkerError;
 use windlass_server::{
     EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
     StoreError,
@@ -107,6 +108,13 @@ impl From<&(dyn Error + 'static)> for Exit {
             Some(GuardError::Store(store)) => return of_store(store),
             Some(GuardError::Interrupted { signal }) => return Exit::Signal(*signal),
             Some(GuardError::Pattern(_)) => return Exit::Usage,
+            Some(_) => return Exit::Unavailable,
+            None => {}
+        }
+        match failure.downcast_ref::<WorkerError>() {
+            Some(WorkerError::Store(store)) => return of_store(store),
+            Some(WorkerError::Name { .. }) => return Exit::Usage,
+            Some(WorkerError::Running { .. }) => return Exit::NotHad,
             Some(_) => return Exit::Unavailable,
             None => {}
         }

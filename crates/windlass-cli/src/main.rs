@@ -28,13 +28,17 @@ mod prune;
 mod ps;
 mod run;
 mod schema;
+mod serve;
+mod service;
 mod show;
 mod state;
 mod store;
 mod style;
+mod submit;
 mod table;
 mod times;
 mod why;
+mod worker;
 mod workflow_file;
 
 use std::io::{self, Write};
@@ -87,6 +91,10 @@ fn carry_out(arguments: &Arguments) -> Exit {
             let (file, jobs) = (file.as_deref(), jobs.and_then(|Jobs(jobs)| jobs));
             run::run(state, &RunArguments { file, steps, params, jobs }, shown)
         }
+        Verb::Submit(submit) => submit::submit(state, submit, form),
+        Verb::Wait { runs } => submit::wait(state, runs, form),
+        Verb::Serve(serve) => serve::serve(state, serve, form),
+        Verb::Worker(worker) => worker::worker(state, worker, form),
         Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
         Verb::Cancel { target } => run::cancel(state, target, shown),
         Verb::Resume { run } => run::resume(state, run.as_deref(), shown),

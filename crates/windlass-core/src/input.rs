@@ -77,7 +77,7 @@ impl From<WorkId> for Dependency {
 }
 
 /// Permission to run one attempt of a work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub struct Grant {
     /// The work.

@@ -26,6 +26,10 @@ pub enum Name {
     Semaphore(String),
     /// The right to lead a run: a lock whose token is the run's epoch.
     Run(String),
+    /// The right to schedule all runs that were submitted to a service.
+    Scheduler,
+    /// The right to be the worker of that name: a lock whose token is the worker's life.
+    Worker(String),
 }
 
 impl Name {
@@ -33,7 +37,8 @@ impl Name {
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
-            Name::Lock(text) | Name::Semaphore(text) | Name::Run(text) => text,
+            Name::Lock(text) | Name::Semaphore(text) | Name::Run(text) | Name::Worker(text) => text,
+            Name::Scheduler => "scheduler",
         }
     }
 
@@ -44,6 +49,8 @@ impl Name {
             Name::Lock(_) => "lock",
             Name::Semaphore(_) => "semaphore",
             Name::Run(_) => "run",
+            Name::Scheduler => "scheduler",
+            Name::Worker(_) => "worker",
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use windlass_core::{Grant, WorkId};
 use windlass_store::{Name, NameError, Need, check_name};
@@ -27,7 +28,7 @@ pub(crate) struct CommandResolver<'a> {
 }
 
 /// A command with every value filled in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CommandSpec {
     pub(crate) program: String,
     pub(crate) arguments: Vec<String>,

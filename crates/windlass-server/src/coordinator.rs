@@ -29,13 +29,14 @@ use crate::schedule::Schedule;
 use crate::tree;
 use crate::users;
 
-mod attempts;
+pub(crate) mod attempts;
 mod error;
 mod identity;
 mod journal;
 mod observer;
 mod requests;
 mod run_loop;
+pub(crate) mod served;
 mod state;
 mod update;
 
@@ -60,7 +61,7 @@ pub(crate) fn plan_of(run: &RunRecord) -> Result<Plan, RunError> {
 }
 
 /// Returns the plan of a run whose text was parsed before.
-fn plan_as_asked(workflow: Workflow, run: &RunRecord) -> Result<Plan, RunError> {
+pub(crate) fn plan_as_asked(workflow: Workflow, run: &RunRecord) -> Result<Plan, RunError> {
     let given = run.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut plan = workflow.into_plan(given)?.only(&run.steps)?;
     plan.concurrency = run.jobs.or(plan.concurrency);

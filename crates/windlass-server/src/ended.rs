@@ -5,6 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// How a process ended.
 ///
 /// ```
@@ -14,7 +16,8 @@ use std::time::Duration;
 /// assert_eq!(Exit::Signal(9).to_string(), "ended by signal 9");
 /// assert!(Exit::Code(0).is_success());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// By itself, with this code.
     Code(i32),
@@ -58,7 +61,8 @@ impl fmt::Display for Exit {
 }
 
 /// What a process took, together with those of its descendants that were waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Usage {
     /// Time on processors.
@@ -70,7 +74,7 @@ pub struct Usage {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
     /// How its process ended; what a shell would say of one that could not be started.

@@ -7,16 +7,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::{
-    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Extras, Fact, Grant,
-    Happening, Input, Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp,
-    Transition, WorkId, WorkState, World,
+    ClientId, Dependency, EdgeKind, Engine, EngineConfig, Extras, Fact, Grant, Happening, Input,
+    Outcome, Phase, Rejected, Submission, Timestamp, Transition, WorkId, WorkState, World,
 };
 use windlass_store::RunEnd;
-use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step};
+use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, Step};
 
+use self::capacity::RunCapacity;
+pub(crate) use self::capacity::SharedCapacity;
 use crate::clock::Clock;
 use crate::outputs;
 
+mod capacity;
 mod deadlines;
 mod explaining;
 mod names;
@@ -30,8 +32,10 @@ pub(crate) struct Schedule {
     /// The places of the steps in the plan, by name.
     places: BTreeMap<String, usize>,
     engine: Engine,
-    capacity: CapacityTree,
+    capacity: RunCapacity,
     clock: Clock,
+    /// The time that counts as the present one while something is taken in that happened earlier.
+    past: Option<Timestamp>,
     /// When the run began, for its deadline.
     began: Timestamp,
     facts: Vec<Fact>,
@@ -57,32 +61,28 @@ impl Schedule {
     }
 
     pub(crate) fn with_clock(plan: Plan, clock: Clock) -> Self {
-        let mut capacity = CapacityTree::new(&plan.limits());
-        for resource in &plan.resources {
-            if let ResourceKind::Rate { rate, burst } = resource.kind {
-                let (amount, per) = (Amount::from(rate.count), rate.per);
-                let rate = Rate { amount, per, burst: Amount::from(burst) };
-                // It counts from time zero, so that a resumed run counts the starts it replays at
-                // the times at which they were.
-                let set =
-                    capacity.set_rate(CapacityTree::ROOT, &resource.name, rate, Timestamp::ZERO);
-                set.expect("a plan's rates make sense");
-            }
-        }
-        let slots = slots(&plan);
-        let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
-        let level = capacity.add_level(CapacityTree::ROOT, &slots);
-        let client = capacity.add_client(level);
+        let capacity = RunCapacity::alone(&plan, slots(&plan));
+        Self::on(plan, clock, capacity)
+    }
+
+    /// Creates the schedule of a run that shares its capacity with others.
+    pub(crate) fn sharing(plan: Plan, capacity: &SharedCapacity) -> Self {
+        let capacity = RunCapacity::within(capacity, &plan);
+        Self::on(plan, Clock::start(), capacity)
+    }
+
+    fn on(plan: Plan, clock: Clock, capacity: RunCapacity) -> Self {
         let mut config = EngineConfig::default();
         config.seed = clock.now().as_nanos();
         let places = plan.steps.iter().enumerate();
         Self {
             places: places.map(|(place, step)| (step.name.clone(), place)).collect(),
             plan,
-            engine: Engine::new(config, client),
+            engine: Engine::new(config, capacity.client()),
             capacity,
             began: clock.now(),
             clock,
+            past: None,
             facts: Vec::new(),
             transitions: Vec::new(),
             refused_works: BTreeSet::new(),
@@ -178,7 +178,28 @@ impl Schedule {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.past.unwrap_or_else(|| self.clock.now())
+    }
+
+    /// Has what follows count as if it happened `ago`, until [`Schedule::go_on`].
+    pub(crate) fn go_back(&mut self, ago: Duration) {
+        let now = self.clock.now();
+        self.past = Some(Timestamp::ZERO.after(now.since(Timestamp::ZERO).saturating_sub(ago)));
+    }
+
+    /// Has what follows happen now.
+    pub(crate) fn go_on(&mut self) {
+        self.past = None;
+    }
+
+    /// Returns the client of the run in the capacity that it shares with others.
+    pub(crate) fn client(&self) -> ClientId {
+        self.capacity.client()
+    }
+
+    /// Gives up the place of the run, which has ended, in the capacity that it shares with others.
+    pub(crate) fn leave_capacity(&self) {
+        self.capacity.leave();
     }
 
     pub(crate) fn apply(&mut self, input: Input) -> Result<(), Rejected> {
@@ -274,7 +295,7 @@ impl Schedule {
         act: impl FnOnce(&mut Self, Submission<'_>) -> T,
     ) -> T {
         let step = &self.plan.steps[place];
-        let cost = self.engine.cost(&self.capacity, &step.uses);
+        let cost = self.capacity.look(|tree| self.engine.cost(tree, &step.uses));
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.retry.count);
@@ -289,7 +310,7 @@ impl Schedule {
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
-        self.call_at(self.clock.now(), call)
+        self.call_at(self.now(), call)
     }
 
     pub(crate) fn call_at<T>(
@@ -299,16 +320,11 @@ impl Schedule {
     ) -> T {
         #[cfg(windlass_faults)]
         crate::fault::note_time(now);
-        // No other engine uses the tree, so there is none to wake.
-        let mut wakes = Vec::new();
-        let mut world = World {
-            now,
-            capacity: &mut self.capacity,
-            facts: Some(&mut self.facts),
-            transitions: Some(&mut self.transitions),
-            wakes: &mut wakes,
-        };
-        let result = call(&mut self.engine, &mut world);
+        let Self { engine, capacity, facts, transitions, .. } = self;
+        let result = capacity.change(|tree, wakes| {
+            let (facts, transitions) = (Some(facts), Some(transitions));
+            call(engine, &mut World { now, capacity: tree, facts, transitions, wakes })
+        });
         self.done = self.engine.is_done().then(|| self.done.unwrap_or(now));
         result
     }

@@ -102,7 +102,8 @@ impl StoredLease {
     /// That holds only where the caller named a process and nothing else works under the lease. The
     /// leader of a run and a command under a lock send heartbeats of their own; without them, they hang.
     pub(crate) fn is_vouched_for(&self, now: Timestamp) -> bool {
-        let named = self.owner.tree.is_none() && !matches!(self.name, Name::Run(_));
+        let named =
+            self.owner.tree.is_none() && matches!(self.name, Name::Lock(_) | Name::Semaphore(_));
         let is_alive = |process: &Process| process.liveness() == Liveness::Alive;
         named && self.lease.is_only_silent(now) && self.owner.process.as_ref().is_some_and(is_alive)
     }

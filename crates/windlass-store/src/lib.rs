@@ -50,6 +50,7 @@ mod lease;
 mod lease_group;
 mod memory;
 mod name;
+mod order;
 mod process;
 mod run;
 mod sqlite;
@@ -71,18 +72,19 @@ pub use lease::{
 pub use lease_group::Leftover;
 pub use memory::Memory;
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
+pub use order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
 pub use process::{Liveness, Process};
 pub use run::{RunEnd, RunListing, RunOutcome, RunRecord};
 pub use sqlite::{Network, Sqlite};
 pub use step::{AttemptEnd, AttemptRecord, GuardWait};
 pub use store::{Store, StoreOpener};
 pub use tables::{
-    EventTable, GroupChanges, LeaseTables, Meta, RequestTable, RunTables, Scope, StepTables,
-    StoredGroup, Tables,
+    EventTable, GroupChanges, LeaseTables, Meta, OrderTables, RequestTable, RunTables, Scope,
+    StepTables, StoredGroup, Tables,
 };
 pub use transaction::{
-    Claim, Claimed, Event, Events, Facts, Leases, NameView, OnRefusal, Refused, Request, Requests,
-    Runs, Transaction,
+    Claim, Claimed, Event, Events, Facts, Leases, NameView, OnRefusal, Orders, Refused, Request,
+    Requests, Runs, Transaction,
 };
 pub use wakeup::{Topic, Wakeup};
 pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};

@@ -18,8 +18,10 @@ use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
 use crate::wakeup::{Topic, Wakeup, unique};
 
+mod orders;
 mod runs;
 
+use self::orders::Orders;
 use self::runs::Runs;
 
 /// A store that lasts as long as the process. Clones share it.
@@ -45,6 +47,7 @@ struct MemoryTables {
     requests: BTreeMap<u64, Request>,
     last_request: u64,
     runs: Runs,
+    orders: Orders,
 }
 
 impl Backend for Memory {
@@ -204,6 +207,10 @@ impl RequestTable for MemoryTransaction {
     fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
         let tables = self.tables();
         Ok(tables.requests.values().filter(|request| request.target == target).cloned().collect())
+    }
+
+    fn all_requests(&self) -> Result<Vec<Request>, StoreError> {
+        Ok(self.tables().requests.values().cloned().collect())
     }
 
     fn take_request(&self, number: u64) -> Result<bool, StoreError> {

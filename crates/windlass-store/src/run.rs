@@ -24,6 +24,9 @@ pub struct RunRecord {
     pub jobs: Option<u32>,
     /// The user who submitted the run; none if an older version stored it.
     pub uid: Option<u32>,
+    /// The environment that a run takes along to a service; none for a run that the process of the user
+    /// leads.
+    pub env: Option<BTreeMap<String, String>>,
 }
 
 /// The row of a run in a list of runs.

@@ -5,6 +5,7 @@
 //! commit that was acknowledged.
 
 mod file;
+mod orders;
 mod place;
 mod rows;
 mod runs;

@@ -50,6 +50,8 @@ pub enum AttemptEnd {
     Lost,
     /// Its command has ended; the cleanup that always follows has not.
     Finishing,
+    /// Its command has succeeded; what the step has to ensure is checked.
+    Ensuring,
 }
 
 impl AttemptEnd {
@@ -62,6 +64,7 @@ impl AttemptEnd {
         Self::Interrupted,
         Self::Lost,
         Self::Finishing,
+        Self::Ensuring,
     ];
 
     /// Returns the word that is shown to users and stored.
@@ -75,6 +78,7 @@ impl AttemptEnd {
             AttemptEnd::Interrupted => "interrupted",
             AttemptEnd::Lost => "lost",
             AttemptEnd::Finishing => "finishing",
+            AttemptEnd::Ensuring => "ensuring",
         }
     }
 

@@ -10,15 +10,22 @@ use windlass_core::{Fact, HolderId, Name, Token, WorkId};
 
 use crate::error::StoreError;
 use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
 use crate::run::{RunEnd, RunListing, RunRecord};
 use crate::step::{AttemptRecord, GuardWait};
 use crate::transaction::{Event, Request};
 
 /// Everything that a backend stores.
-pub trait Tables: LeaseTables + EventTable + RequestTable + RunTables + StepTables {}
+pub trait Tables:
+    LeaseTables + EventTable + RequestTable + RunTables + StepTables + OrderTables
+{
+}
 
-impl<T: LeaseTables + EventTable + RequestTable + RunTables + StepTables> Tables for T {}
+impl<T: LeaseTables + EventTable + RequestTable + RunTables + StepTables + OrderTables> Tables
+    for T
+{
+}
 
 /// Counters of the store as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -167,6 +174,8 @@ pub trait RequestTable {
     fn append_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError>;
     /// Returns the requests to a target, in order.
     fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError>;
+    /// Returns all requests, in order.
+    fn all_requests(&self) -> Result<Vec<Request>, StoreError>;
     /// Deletes a request and returns whether it was there.
     fn take_request(&self, number: u64) -> Result<bool, StoreError>;
 }
@@ -191,6 +200,8 @@ pub trait RunTables {
     fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError>;
     /// Returns the runs that have not ended, the newest first.
     fn open_runs(&self) -> Result<Vec<RunListing>, StoreError>;
+    /// Returns the ids of the runs that were submitted to a service and have not ended, the oldest first.
+    fn served_runs(&self) -> Result<Vec<String>, StoreError>;
     /// Sets the end of a run, or clears it.
     fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError>;
     /// Deletes a run with its journal, its attempts and its leases.
@@ -214,4 +225,40 @@ pub trait StepTables {
     fn delete_guard_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError>;
     /// Returns the guards that the steps of a run wait for.
     fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError>;
+}
+
+/// Orders to workers, their reports, and the workers.
+pub trait OrderTables {
+    /// Inserts an order and returns its token, which is larger than all before.
+    fn insert_order(
+        &self,
+        run: &str,
+        key: &str,
+        life: &Life,
+        text: &str,
+    ) -> Result<u64, StoreError>;
+    /// Sets the wish of an order, if the order is there.
+    fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError>;
+    /// Returns the orders of a life with tokens above `after`, in order.
+    fn orders_of_life(&self, life: &Life, after: u64) -> Result<Vec<StoredOrder>, StoreError>;
+    /// Returns the tokens and the wishes of all orders of a life, in order.
+    fn wishes(&self, life: &Life) -> Result<Vec<(u64, Option<String>)>, StoreError>;
+    /// Returns the orders without a report of the worker's lives before this one, in order.
+    fn orders_before(&self, life: &Life) -> Result<Vec<StoredOrder>, StoreError>;
+    /// Returns the orders of a run, in order.
+    fn orders_of_run(&self, run: &str) -> Result<Vec<StoredOrder>, StoreError>;
+    /// Returns how many orders each life has.
+    fn order_counts(&self) -> Result<Vec<(Life, usize)>, StoreError>;
+    /// Inserts a report, if its order is there and has none.
+    fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError>;
+    /// Returns all reports, in the order of their tokens.
+    fn reports(&self) -> Result<Vec<StoredReport>, StoreError>;
+    /// Deletes a report and its order. Returns whether both were there.
+    fn take_report(&self, token: u64) -> Result<bool, StoreError>;
+    /// Inserts a worker, or replaces the one of that name.
+    fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError>;
+    /// Deletes a worker, if it has this life.
+    fn delete_worker(&self, life: &Life) -> Result<(), StoreError>;
+    /// Returns the workers, by name.
+    fn workers(&self) -> Result<Vec<StoredWorker>, StoreError>;
 }

@@ -8,6 +8,7 @@ mod claim;
 mod events;
 mod facts;
 mod leases;
+mod orders;
 mod requests;
 mod runs;
 
@@ -17,6 +18,7 @@ pub use self::claim::{Claim, Claimed, OnRefusal, Refused};
 pub use self::events::{Event, Events};
 pub use self::facts::Facts;
 pub use self::leases::{Leases, NameView};
+pub use self::orders::Orders;
 pub use self::requests::{Request, Requests};
 pub use self::runs::Runs;
 use crate::clock::ClockReading;
@@ -71,7 +73,7 @@ impl<'a> Transaction<'a> {
     /// Returns the runs.
     #[must_use]
     pub fn runs(&self) -> Runs<'_> {
-        Runs::new(self.tables, self.now.wall_ms)
+        Runs::new(self.tables, self.now.wall_ms, &self.notices)
     }
 
     /// Returns the journals of the runs.
@@ -90,6 +92,12 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub fn events(&self) -> Events<'_> {
         Events::new(self.tables, self.now.wall_ms, &self.notices)
+    }
+
+    /// Returns the orders, the reports and the workers.
+    #[must_use]
+    pub fn orders(&self) -> Orders<'_> {
+        Orders::new(self.tables, &self.notices)
     }
 
     /// Returns the requests to coordinators and waiting guards.

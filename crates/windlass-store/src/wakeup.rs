@@ -30,6 +30,12 @@ pub enum Topic {
     Events,
     /// A request was sent.
     Requests,
+    /// A worker has something to execute, or to end.
+    Orders,
+    /// A scheduler has something to take in: a report, a worker, or a submitted run.
+    Reports,
+    /// A submitted run has gone on.
+    Progress,
 }
 
 impl Topic {
@@ -38,6 +44,9 @@ impl Topic {
             Topic::Turn => "turn",
             Topic::Events => "events",
             Topic::Requests => "requests",
+            Topic::Orders => "orders",
+            Topic::Reports => "reports",
+            Topic::Progress => "progress",
         }
     }
 }

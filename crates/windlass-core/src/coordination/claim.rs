@@ -178,7 +178,7 @@ impl CoordinationState {
         for need in &claim.needs {
             match need.name {
                 Name::Semaphore(_) => drop(self.reclaim_stale(&need.name, now)),
-                Name::Lock(_) | Name::Run(_) => self.notice_stale(&need.name, now),
+                _ => self.notice_stale(&need.name, now),
             }
         }
     }

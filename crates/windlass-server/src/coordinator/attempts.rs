@@ -2,17 +2,19 @@
 //!
 //! Everything that executes is an [`Order`]: the command of an attempt, its `finally`, a check of a
 //! condition, a hook. Orders and reports are plain data, so an implementation may run them in this
-//! process or hand them to another one. An implementation decides nothing about the run.
+//! process or hand them to another one. An implementation decides nothing about the run. A run identifies
+//! its orders by [`OrderId`]; a worker, which executes orders of many runs, by keys of its own.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use windlass_core::{Grant, Timestamp, WorkId};
 
 use super::RunError;
-use crate::command::{CommandSpec, ResolveError};
+use crate::command::CommandSpec;
 use crate::ended::Ended;
 use crate::guard::CheckResult;
 
@@ -21,22 +23,41 @@ mod local;
 mod room;
 mod timers;
 
-pub(super) use self::local::LocalAttempts;
+pub(crate) use self::local::LocalAttempts;
+
+/// Identifies an order among all that one object executes.
+pub(crate) trait OrderKey: Copy + Ord + Send + 'static {
+    /// Returns what the order executes.
+    fn kind(self) -> OrderKind;
+}
+
+/// What an order executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OrderKind {
+    /// The command of an attempt.
+    Command,
+    /// The `finally` that follows an attempt.
+    Finally,
+    /// A check of a condition.
+    Check,
+    /// A call of a hook, by a number that no other call has.
+    Hook(u32),
+}
 
 /// Executes orders and reports how they end.
-pub(super) trait Attempts {
+pub(crate) trait Attempts<K = OrderId> {
     /// Makes an order ready, so that [`Attempts::start_prepared`] has nothing left to do but start it.
-    fn prepare(&mut self, order: Order);
+    fn prepare(&mut self, order: Order<K>);
 
     /// Starts the orders that were prepared, in their order. One that cannot be started is reported
     /// as ended.
     fn start_prepared(&mut self) -> Result<(), RunError>;
 
     /// Ends what an order has started; does nothing if it has ended.
-    fn stop(&mut self, id: OrderId, mode: StopMode) -> Result<(), RunError>;
+    fn stop(&mut self, id: K, mode: StopMode) -> Result<(), RunError>;
 
     /// Waits until there is news, for at most `timeout`. May return early without any.
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News>, RunError>;
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News<K>>, RunError>;
 
     /// Has a wait end with [`News::Wakeup`] while `source` is readable.
     fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()>;
@@ -47,26 +68,26 @@ pub(super) trait Attempts {
 
 /// Something to execute.
 #[derive(Debug)]
-pub(super) struct Order {
-    pub(super) id: OrderId,
-    /// What to run, and with which environment. An order whose command could not be resolved is
-    /// reported as ended, with the reason in its log.
-    pub(super) command: Result<CommandSpec, ResolveError>,
+pub(crate) struct Order<K = OrderId> {
+    pub(crate) id: K,
+    /// What to run, and with which environment; or why that is unknown. Such an order is reported as
+    /// ended, with the reason in its log.
+    pub(crate) command: Result<CommandSpec, String>,
     /// The tag that its processes carry beside that of the run. No other order has it.
-    pub(super) tag: String,
+    pub(crate) tag: String,
     /// Where its output goes; none for a check, of which only the last line is reported.
-    pub(super) log: Option<LogSpec>,
+    pub(crate) log: Option<LogSpec>,
     /// Where it may write its outputs for later steps.
-    pub(super) output: Option<PathBuf>,
-    pub(super) limits: Limits,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) limits: Limits,
     /// The time after which it must not start without being ordered again, because the names that it
     /// holds may be lost by then; none if it holds none.
-    pub(super) start_by: Option<Timestamp>,
+    pub(crate) start_by: Option<Timestamp>,
 }
 
 /// Identifies an order of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OrderId {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OrderId {
     /// The command of an attempt.
     Command(Grant),
     /// The `finally` that follows an attempt.
@@ -78,26 +99,26 @@ pub(super) enum OrderId {
 }
 
 /// A log file, and how many bytes of output it keeps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LogSpec {
-    pub(super) path: PathBuf,
-    pub(super) limit: u64,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LogSpec {
+    pub(crate) path: PathBuf,
+    pub(crate) limit: u64,
 }
 
 /// How long an order and its processes may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Limits {
     /// How long it may run; none for a command, which the engine times out, and for a `finally`.
-    pub(super) time: Option<Duration>,
+    pub(crate) time: Option<Duration>,
     /// How long processes that outlive the order's own may take to end by themselves.
-    pub(super) linger: Duration,
+    pub(crate) linger: Duration,
     /// How long its processes may take to end once they were asked to.
-    pub(super) grace: Duration,
+    pub(crate) grace: Duration,
 }
 
 /// How to end what an order has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StopMode {
+pub(crate) enum StopMode {
     /// Asks its processes to end, and kills those that remain after the grace period.
     Ask { grace: Duration },
     /// Lets its own process go on, and kills everything that remains after the grace period.
@@ -108,8 +129,8 @@ pub(super) enum StopMode {
 
 /// What a wait returns.
 #[derive(Debug)]
-pub(super) enum News {
-    Report(Report),
+pub(crate) enum News<K = OrderId> {
+    Report(Report<K>),
     /// A signal has reached this process.
     Signal(i32),
     /// The journal may have requests, events or names for this run.
@@ -118,22 +139,23 @@ pub(super) enum News {
 
 /// What has become of an order.
 #[derive(Debug)]
-pub(super) enum Report {
+pub(crate) enum Report<K = OrderId> {
     /// Nothing of the order runs any more.
-    Ended { id: OrderId, ended: Ended },
+    Ended { id: K, ended: Ended },
     /// A check has ended.
-    Checked { work: WorkId, round: u64, end: CheckEnd },
+    Checked { id: K, end: CheckEnd },
     /// The order was not started before its `start_by`.
-    Late(OrderId),
+    Late(K),
     /// Nothing of the order runs any more, and how it ended is unknown.
-    Lost { id: OrderId, why: String },
+    Lost { id: K, why: String },
     /// Orders wait, because the system has no room for another process.
     NoRoom(String),
 }
 
 /// How a check ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum CheckEnd {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CheckEnd {
     Result(CheckResult),
     /// It was stopped.
     Stopped,
@@ -141,9 +163,20 @@ pub(super) enum CheckEnd {
     Failed(String),
 }
 
+impl OrderKey for OrderId {
+    fn kind(self) -> OrderKind {
+        match self {
+            OrderId::Command(_) => OrderKind::Command,
+            OrderId::Finally(_) => OrderKind::Finally,
+            OrderId::Check { .. } => OrderKind::Check,
+            OrderId::Hook(call) => OrderKind::Hook(call),
+        }
+    }
+}
+
 impl OrderId {
     /// Returns the step of an order; none for a hook.
-    pub(super) fn work(self) -> Option<WorkId> {
+    pub(crate) fn work(self) -> Option<WorkId> {
         match self {
             OrderId::Command(grant) | OrderId::Finally(grant) => Some(grant.work),
             OrderId::Check { work, .. } => Some(work),

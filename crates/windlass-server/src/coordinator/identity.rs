@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Grant, HolderId, Token};
+use windlass_core::{Grant, HolderId, Token, WorkId};
 
 use crate::attempt::run_dir;
 use crate::command::CommandResolver;
@@ -56,6 +56,14 @@ impl RunIdentity {
     pub(super) fn holder(&self, grant: Grant) -> HolderId {
         let Grant { work, attempt } = grant;
         HolderId::new(format!("run {}/{work}@{attempt} epoch {}", self.id, self.epoch))
+    }
+
+    /// Returns the attempt that a holder of names belongs to, if it is one of this run.
+    pub(super) fn grant_of(&self, holder: &HolderId) -> Option<Grant> {
+        let rest = holder.as_str().strip_prefix("run ")?.strip_prefix(self.id.as_str())?;
+        let (work, rest) = rest.strip_prefix('/')?.split_once('@')?;
+        let (attempt, _) = rest.split_once(' ')?;
+        Some(Grant { work: WorkId::new(work.parse().ok()?)?, attempt: attempt.parse().ok()? })
     }
 
     /// Resolves commands of the run with the outputs that its steps have written so far.

@@ -23,9 +23,9 @@ mod stored;
 mod wakeups;
 mod write_ahead;
 
-pub(super) use self::admission::terms;
+pub(super) use self::admission::{Admitted, NameClaims, terms};
 pub(super) use self::leader::{Expected, Leader, declare};
-pub(super) use self::stored::StoreJournal;
+pub(super) use self::stored::{StoreJournal, end_leftovers, write_record};
 #[cfg(test)]
 pub(super) use self::write_ahead::Pace;
 pub(crate) use self::write_ahead::read_wal;

@@ -12,6 +12,7 @@
 //! | [`RunContext`] | nothing: the schedule, and what follows from the decisions of the others |
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use signal_hook::consts::SIGXCPU;
 use windlass_core::{Input, Name, Phase, Timestamp, Token, WorkId};
@@ -43,6 +44,7 @@ use self::hooks::Hooks;
 use self::items::Items;
 use self::orders::GRACE;
 use self::steps::{Ensuring, Steps};
+pub(super) use self::takeover::Executing;
 use self::waits::{Follow, Waits};
 
 /// How processes end that another process has killed to take over their names.
@@ -116,6 +118,26 @@ impl RunState {
         self.steps.has_interrupted()
     }
 
+    /// Returns whether there are records for the next commit.
+    pub(super) fn has_records(&self) -> bool {
+        !self.run.effects.records.is_empty()
+    }
+
+    /// Has what is taken in next count as if it happened `ago`, until [`RunState::go_on`].
+    pub(super) fn go_back(&mut self, ago: Duration) {
+        self.run.schedule.go_back(ago);
+    }
+
+    /// Has what is taken in next happen now.
+    pub(super) fn go_on(&mut self) {
+        self.run.schedule.go_on();
+    }
+
+    /// Returns the items that the attempt of a step has.
+    pub(super) fn items(&self, work: WorkId) -> Vec<(usize, usize)> {
+        self.steps.items(work)
+    }
+
     /// Takes the records for the next commit.
     pub(super) fn take_records(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.run.effects.records)
@@ -179,10 +201,11 @@ impl RunState {
                 ended.flaw = lost.or(ended.flaw);
                 self.on_ended(id, &ended);
             }
-            Report::Checked { work, round, end } => {
+            Report::Checked { id: OrderId::Check { work, round }, end } => {
                 let follow = waits.on_checked(run, (work, round), end);
                 self.follow(follow);
             }
+            Report::Checked { .. } => unreachable!("only a check ends with a result"),
             Report::Late(id) => steps.on_late(run, id, lost),
             Report::Lost { id, why } => self.on_lost(id, why),
             Report::NoRoom(error) => run.observer.notice(Notice::Run(format!(

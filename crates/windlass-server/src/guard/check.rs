@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
 use rustix::process::{PidfdFlags, pidfd_open};
+use serde::{Deserialize, Serialize};
 use windlass_store::ProcessTree;
 use windlass_workflow::{Script, format_duration};
 
@@ -41,7 +42,8 @@ pub struct Check<'a> {
 }
 
 /// How a check ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CheckResult {
     /// The condition holds.
     Passed,
@@ -52,7 +54,8 @@ pub enum CheckResult {
 }
 
 /// Why a condition does not hold, with the last line that it printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NotYet {
     /// It exited with another code than 0.
@@ -79,7 +82,7 @@ pub enum NotYet {
 }
 
 /// Why a condition cannot be checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
     /// 126 if its command cannot be executed, 127 if it cannot be found.
     pub code: i32,

@@ -193,6 +193,8 @@ impl Seen {
         let more = wal.after(&facts);
         facts.extend(more.facts);
         attempts.extend(more.attempts);
+        // To users the step goes on running.
+        attempts.retain(|attempt| attempt.end != AttemptEnd::Ensuring);
         Ok(Self {
             listing,
             facts,

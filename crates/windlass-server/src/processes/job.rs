@@ -1,23 +1,16 @@
-//! A job: a command of a run that is to be executed, and what applies to the processes it starts.
+//! A job: a command that is to be executed, and what applies to the processes it starts.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_core::WorkId;
-
 use crate::attempt::Ready;
 use crate::command::CommandSpec;
 use crate::log_file::LogFile;
 
-/// Identifies a job of a run.
+/// Identifies a job, by a number that no other job of this process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Job {
-    /// The attempt of a step; a step has one at a time.
-    Work(WorkId),
-    /// A hook, by a number of its own.
-    Hook(u32),
-}
+pub(crate) struct Job(pub(crate) u64);
 
 /// How the processes of a job are found, and what becomes of its results.
 #[derive(Clone, Debug)]

@@ -25,9 +25,9 @@ fn own(word: &str) -> String {
     format!("{}-{word}", std::process::id())
 }
 
-fn request(number: u32, word: &str, child: &Spawned, plan: KillPlan) -> KillRequest {
+fn request(number: u64, word: &str, child: &Spawned, plan: KillPlan) -> KillRequest {
     let tree = ProcessTree { group: group_of(child.id()), ..process_tag::tree_of(&own(word)) };
-    KillRequest { job: Job::Hook(number), tree, roots: Vec::new(), plan }
+    KillRequest { job: Job(number), tree, roots: Vec::new(), plan }
 }
 
 fn reaper() -> (Reaper, Receiver<Gone>) {
@@ -37,9 +37,9 @@ fn reaper() -> (Reaper, Receiver<Gone>) {
 }
 
 #[track_caller]
-fn gone(told: &Receiver<Gone>, number: u32) {
+fn gone(told: &Receiver<Gone>, number: u64) {
     let gone = told.recv_timeout(Duration::from_secs(60)).expect("it is told");
-    assert_eq!((gone.job, gone.left), (Job::Hook(number), Vec::new()));
+    assert_eq!((gone.job, gone.left), (Job(number), Vec::new()));
 }
 
 const LONG: Duration = Duration::from_secs(600);
@@ -56,7 +56,7 @@ fn a_tree_that_ends_when_asked_is_told_at_once_while_others_use_their_grace() {
     gone(&told, 2);
     polite.wait().expect("it was asked to end");
     assert!(deaf.try_wait().expect("it can be asked").is_none(), "it has its grace");
-    reaper.hasten(Job::Hook(1), KillPlan::kill());
+    reaper.hasten(Job(1), KillPlan::kill());
     gone(&told, 1);
     deaf.wait().expect("it was killed");
     drop(reaper);
@@ -134,7 +134,7 @@ fn a_tree_that_may_linger_is_asked_at_once_when_it_has_to_hurry() {
     let (reaper, told) = reaper();
     let mut slow = start("reaper-9", "echo; exec sleep 600");
     reaper.end(request(9, "reaper-9", &slow, KillPlan::after(LONG, LONG)));
-    reaper.hasten(Job::Hook(9), KillPlan::ask(LONG));
+    reaper.hasten(Job(9), KillPlan::ask(LONG));
     gone(&told, 9);
     slow.wait().expect("it was asked to end");
 }

@@ -1,5 +1,7 @@
 //! The deadline of a run, and what passing it means for the run's end.
 
+use std::time::Duration;
+
 use windlass_core::{Timestamp, WorkId, WorkState};
 use windlass_store::RunOutcome;
 
@@ -34,6 +36,13 @@ impl Schedule {
         let whole = self.deadline().filter(|_| !self.reopened);
         let until = own.into_iter().chain(whole).min()?;
         Some(until.since(Timestamp::ZERO).as_secs())
+    }
+
+    /// Returns for how long an attempt of `work` that begins now may run.
+    pub(crate) fn time_left(&self, work: WorkId) -> Option<Duration> {
+        let whole = self.deadline().filter(|_| !self.reopened);
+        let whole = whole.map(|deadline| deadline.since(self.now()));
+        self.step(work).timeout.into_iter().chain(whole).min()
     }
 
     /// Returns when the whole run has to be over.

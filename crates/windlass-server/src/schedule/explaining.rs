@@ -70,11 +70,11 @@ impl Schedule {
 
     /// Returns every reason why a step does not run.
     pub(crate) fn reasons(&self, work: WorkId) -> Vec<Reason> {
-        self.engine.explain(&self.capacity, work)
+        self.capacity.look(|tree| self.engine.explain(tree, work))
     }
 
     /// Returns the name of a resource.
-    pub(crate) fn resource(&self, resource: ResourceId) -> &str {
-        self.capacity.name(resource)
+    pub(crate) fn resource(&self, resource: ResourceId) -> String {
+        self.capacity.look(|tree| tree.name(resource).to_owned())
     }
 }

@@ -75,6 +75,13 @@ impl RunTables for MemoryTransaction {
         Ok(all.into_iter().filter(|run| run.end.is_none()).collect())
     }
 
+    fn served_runs(&self) -> Result<Vec<String>, StoreError> {
+        let tables = self.tables();
+        let runs = tables.runs.order.iter().map(|id| &tables.runs.records[id]);
+        let served = runs.filter(|(run, listing)| run.env.is_some() && listing.end.is_none());
+        Ok(served.map(|(run, _)| run.id.clone()).collect())
+    }
+
     fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         if let Some((_, listing)) = self.tables().runs.records.get_mut(run) {
             listing.end = end;

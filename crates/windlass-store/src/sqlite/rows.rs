@@ -77,6 +77,8 @@ pub(super) fn remains_word(remains: Remains) -> &'static str {
 pub(super) fn name_of(kind: &str, name: String) -> Name {
     match kind {
         "run" => Name::Run(name),
+        "scheduler" => Name::Scheduler,
+        "worker" => Name::Worker(name),
         "semaphore" => Name::Semaphore(name),
         _ => Name::Lock(name),
     }

@@ -27,18 +27,19 @@ impl RunTables for SqliteTables<'_> {
     }
 
     fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
-        let RunRecord { id, workflow, file, text, dir, params, steps, jobs, uid } = run;
-        let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, uid, created_ms) \
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let RunRecord { id, workflow, file, text, dir, params, steps, jobs, uid, env } = run;
+        let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, uid, created_ms, env) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         let dir = dir.to_string_lossy();
         let (params, steps) = (to_json(params), to_json(steps));
-        let row = params![id, workflow, file, text, dir, params, steps, jobs, uid, at_ms];
+        let env = env.as_ref().map(to_json);
+        let row = params![id, workflow, file, text, dir, params, steps, jobs, uid, at_ms, env];
         self.execute(insert, row)?;
         Ok(())
     }
 
     fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
-        let query = "SELECT id, workflow, file, text, dir, params, steps, jobs, uid FROM run \
+        let query = "SELECT id, workflow, file, text, dir, params, steps, jobs, uid, env FROM run \
             WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
         self.all(query, [prefix], |row| {
             Ok(RunRecord {
@@ -51,6 +52,7 @@ impl RunTables for SqliteTables<'_> {
                 steps: from_json(row, 6)?,
                 jobs: row.get(7)?,
                 uid: row.get(8)?,
+                env: from_json(row, 9)?,
             })
         })
     }
@@ -90,6 +92,11 @@ impl RunTables for SqliteTables<'_> {
         self.all(query, [], listing)
     }
 
+    fn served_runs(&self) -> Result<Vec<String>, StoreError> {
+        let query = "SELECT id FROM run WHERE ended_ms IS NULL AND env IS NOT NULL ORDER BY created_ms, rowid";
+        self.all(query, [], |row| row.get(0))
+    }
+
     fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         let update = "UPDATE run SET ended_ms = ?2, outcome = ?3 WHERE id = ?1";
         let (at_ms, outcome) = end.map(|end| (end.at_ms, end.outcome.word())).unzip();
@@ -98,7 +105,7 @@ impl RunTables for SqliteTables<'_> {
     }
 
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
-        for table in ["fact", "attempt", "wait"] {
+        for table in ["fact", "attempt", "wait", "work_order"] {
             self.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
         }
         for table in ["name", "lease"] {
@@ -240,8 +247,8 @@ fn to_json(value: &impl Serialize) -> String {
 }
 
 fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text: String = row.get(column)?;
-    serde_json::from_str(&text).map_err(|error| {
+    let text: Option<String> = row.get(column)?;
+    serde_json::from_str(text.as_deref().unwrap_or("null")).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
     })
 }

@@ -17,7 +17,7 @@ use crate::wakeup::unique;
 /// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 4;
+pub(super) const VERSION: i32 = 5;
 
 /// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,8 @@ fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute_batch(include_str!("runs.sql"))?;
     tables(transaction)?;
     from_2(transaction)?;
-    from_3(transaction)
+    from_3(transaction)?;
+    from_4(transaction)
 }
 
 /// Migrates the tables from an older version.
@@ -99,7 +100,10 @@ fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError
     if version <= 2 {
         from_2(transaction)?;
     }
-    from_3(transaction)
+    if version <= 3 {
+        from_3(transaction)?;
+    }
+    from_4(transaction)
 }
 
 fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
@@ -109,6 +113,10 @@ fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
 
 fn from_3(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(transaction.execute_batch(include_str!("migrate-4.sql"))?)
+}
+
+fn from_4(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    Ok(transaction.execute_batch(include_str!("service.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

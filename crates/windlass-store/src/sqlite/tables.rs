@@ -185,6 +185,13 @@ impl RequestTable for SqliteTables<'_> {
         })
     }
 
+    fn all_requests(&self) -> Result<Vec<Request>, StoreError> {
+        let query = "SELECT number, target, text FROM request ORDER BY number";
+        self.all(query, [], |row| {
+            Ok(Request { number: row.get(0)?, target: row.get(1)?, text: row.get(2)? })
+        })
+    }
+
     fn take_request(&self, number: u64) -> Result<bool, StoreError> {
         Ok(self.execute("DELETE FROM request WHERE number = ?1", [number])? > 0)
     }

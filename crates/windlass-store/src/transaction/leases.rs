@@ -232,6 +232,12 @@ impl<'a> Leases<'a> {
         self.tables.leases(Some(name))
     }
 
+    /// Returns every hold: the holder, the name and the token.
+    pub fn held(&self) -> Result<Vec<(HolderId, Name, Token)>, StoreError> {
+        let leases = self.tables.leases(None)?.into_iter();
+        Ok(leases.map(|stored| (stored.lease.holder, stored.name, stored.lease.token)).collect())
+    }
+
     /// Returns the waiters for `name`, in the order of the queue.
     pub fn queue(&self, name: &Name) -> Result<Vec<HolderId>, StoreError> {
         let mut waiters = self.tables.waiters(Some(name))?;

@@ -43,6 +43,11 @@ impl<'a> Requests<'a> {
         self.table.requests(target)
     }
 
+    /// Returns all requests that have not been taken, in order.
+    pub fn all_pending(&self) -> Result<Vec<Request>, StoreError> {
+        self.table.all_requests()
+    }
+
     /// Takes a request, so that no other process does. Returns whether it was still there.
     pub fn take(&self, number: u64) -> Result<bool, StoreError> {
         self.table.take_request(number)

@@ -1,18 +1,26 @@
 //! Runs: submitting, finding, listing, ending and deleting them.
 
+use super::Notices;
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunRecord};
 use crate::tables::RunTables;
+use crate::wakeup::{Notice, Topic};
 
 /// The runs of a store, within a [`Transaction`](super::Transaction).
 pub struct Runs<'a> {
     tables: &'a dyn RunTables,
     wall_ms: i64,
+    notices: &'a Notices,
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn new(tables: &'a dyn RunTables, wall_ms: i64) -> Self {
-        Self { tables, wall_ms }
+    pub(super) fn new(tables: &'a dyn RunTables, wall_ms: i64, notices: &'a Notices) -> Self {
+        Self { tables, wall_ms, notices }
+    }
+
+    /// Has the processes that follow submitted runs look again after the commit.
+    pub fn announce(&self) {
+        self.notices.add([Notice::All(Topic::Progress)]);
     }
 
     /// Returns an id that no run has.
@@ -60,6 +68,11 @@ impl<'a> Runs<'a> {
     /// Returns the runs that have not ended, the newest first.
     pub fn open(&self) -> Result<Vec<RunListing>, StoreError> {
         self.tables.open_runs()
+    }
+
+    /// Returns the ids of the runs that were submitted to a service and have not ended, the oldest first.
+    pub fn served(&self) -> Result<Vec<String>, StoreError> {
+        self.tables.served_runs()
     }
 
     /// Returns the listing of one run.

@@ -5,17 +5,14 @@ use std::io::{self, PipeWriter};
 use std::thread;
 use std::time::Duration;
 
-use windlass_core::WorkId;
-
-use super::{CheckEnd, News, Report};
+use super::{CheckEnd, News, OrderKey, Report};
 use crate::channel::Sender;
 use crate::command::CommandSpec;
 use crate::guard::{CheckCommand, check_until_closed};
 
 /// The checks that run. None outlives this object.
-#[derive(Default)]
-pub(super) struct Checks {
-    running: BTreeMap<u64, RunningCheck>,
+pub(super) struct Checks<K: OrderKey> {
+    running: BTreeMap<K, RunningCheck>,
 }
 
 struct RunningCheck {
@@ -25,20 +22,25 @@ struct RunningCheck {
 }
 
 /// A check to start.
-pub(super) struct Check {
-    pub(super) work: WorkId,
-    pub(super) round: u64,
+pub(super) struct Check<K> {
+    pub(super) id: K,
     pub(super) command: CommandSpec,
     /// The tags that its processes carry.
     pub(super) tags: String,
     pub(super) limit: Duration,
 }
 
-impl Checks {
+impl<K: OrderKey> Default for Checks<K> {
+    fn default() -> Self {
+        Self { running: BTreeMap::new() }
+    }
+}
+
+impl<K: OrderKey> Checks<K> {
     /// Starts a check, whose end is sent to `reports`.
-    pub(super) fn start(&mut self, check: Check, reports: Sender<News>) -> io::Result<()> {
+    pub(super) fn start(&mut self, check: Check<K>, reports: Sender<News<K>>) -> io::Result<()> {
         let (stopped, stop) = io::pipe()?;
-        let Check { work, round, command, tags, limit } = check;
+        let Check { id, command, tags, limit } = check;
         let thread = thread::Builder::new().spawn(move || {
             let check = CheckCommand { command: &command, limit, tags: &tags };
             let end = match check_until_closed(&check, &stopped) {
@@ -47,22 +49,22 @@ impl Checks {
                 Err(error) => CheckEnd::Failed(error.to_string()),
             };
             // The run may have ended, and then there is no receiver.
-            let _ = reports.send(News::Report(Report::Checked { work, round, end }));
+            let _ = reports.send(News::Report(Report::Checked { id, end }));
         })?;
-        self.running.insert(round, RunningCheck { stop: Some(stop), thread });
+        self.running.insert(id, RunningCheck { stop: Some(stop), thread });
         Ok(())
     }
 
     /// Stops a check; its end is still reported.
-    pub(super) fn stop(&mut self, round: u64) {
-        if let Some(check) = self.running.get_mut(&round) {
+    pub(super) fn stop(&mut self, id: K) {
+        if let Some(check) = self.running.get_mut(&id) {
             check.stop = None;
         }
     }
 
     /// Notes that a check has reported its end.
-    pub(super) fn note_end(&mut self, round: u64) {
-        self.running.remove(&round);
+    pub(super) fn note_end(&mut self, id: K) {
+        self.running.remove(&id);
     }
 
     /// Stops every check, and returns once their processes are gone.
@@ -75,7 +77,7 @@ impl Checks {
     }
 }
 
-impl Drop for Checks {
+impl<K: OrderKey> Drop for Checks<K> {
     fn drop(&mut self) {
         self.finish();
     }

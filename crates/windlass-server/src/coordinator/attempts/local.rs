@@ -1,4 +1,4 @@
-//! Executes the orders of a run in this process.
+//! Executes orders in this process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,8 @@ use super::checks::{Check, Checks};
 use super::room::RoomQueue;
 use super::timers::{Due, Timers};
 use super::{
-    Attempts, CheckEnd, Limits, LogSpec, News, Order, OrderId, Report, RunError, StopMode,
+    Attempts, CheckEnd, Limits, LogSpec, News, Order, OrderId, OrderKey, OrderKind, Report,
+    RunError, StopMode,
 };
 use crate::channel::{Receiver, Sender, channel};
 use crate::clock::Clock;
@@ -32,52 +33,52 @@ use crate::signals::SignalWatch;
 /// The exit code by which a shell reports a command that it cannot find.
 const NOT_FOUND: i32 = 127;
 
-/// The processes and checks of one run, as children of this process.
-pub(in crate::coordinator) struct LocalAttempts {
+/// The processes and checks of orders, as children of this process.
+pub(crate) struct LocalAttempts<K: OrderKey = OrderId> {
     processes: Processes,
-    prepared: Vec<Ready>,
+    prepared: Vec<Ready<K>>,
     /// Orders for whose processes the system has no room at the moment.
-    room: RoomQueue<Box<ReadyProcess>>,
+    room: RoomQueue<Box<ReadyProcess<K>>>,
     /// The orders whose processes run or wait for room.
-    running: BTreeMap<Job, OrderId>,
+    running: BTreeMap<Job, K>,
+    /// The jobs of those orders.
+    jobs: BTreeMap<K, Job>,
+    /// The number of the last job.
+    last_job: u64,
     timers: Timers,
-    checks: Checks,
+    checks: Checks<K>,
     /// What the next wait returns besides what it waits for.
-    reports: Vec<Report>,
-    news: Receiver<News>,
-    sender: Sender<News>,
+    reports: Vec<Report<K>>,
+    news: Receiver<News<K>>,
+    sender: Sender<News<K>>,
     clock: Clock,
-    /// The tag that every process of the run carries.
+    /// The tag that all processes carry beside those of their orders.
     tag: String,
     _signals: SignalWatch,
 }
 
 /// An order that can be started at once.
-enum Ready {
-    Process(Box<ReadyProcess>),
-    Check(Check),
+enum Ready<K> {
+    Process(Box<ReadyProcess<K>>),
+    Check(Check<K>),
 }
 
-struct ReadyProcess {
-    id: OrderId,
+struct ReadyProcess<K> {
+    id: K,
     prepared: Prepared,
     limits: Limits,
     start_by: Option<Timestamp>,
 }
 
-impl LocalAttempts {
-    /// Executes the orders of a run whose processes carry `tag`, `at_once` of them at a time at most.
-    pub(in crate::coordinator) fn new(
-        tag: &str,
-        at_once: usize,
-        clock: Clock,
-    ) -> Result<Self, RunError> {
+impl<K: OrderKey> LocalAttempts<K> {
+    /// Executes orders whose processes carry `tag`, `at_once` of them at a time at most.
+    pub(crate) fn new(tag: &str, at_once: usize, clock: Clock) -> Result<Self, RunError> {
         let made = channel().and_then(|(sender, news)| {
             let processes = Processes::new(tag, at_once, &news)?;
             Ok((sender, news, processes))
         });
         let (sender, news, processes) = made.map_err(cannot_wait)?;
-        let signals: Sender<News> = sender.clone();
+        let signals: Sender<News<K>> = sender.clone();
         let signals = SignalWatch::start(move |signal| {
             // The run may have ended, and then there is no receiver.
             let _ = signals.send(News::Signal(signal));
@@ -89,6 +90,8 @@ impl LocalAttempts {
             prepared: Vec::new(),
             room: RoomQueue::default(),
             running: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            last_job: 0,
             timers: Timers::default(),
             checks: Checks::default(),
             reports: Vec::new(),
@@ -100,12 +103,12 @@ impl LocalAttempts {
         })
     }
 
-    fn start_process(&mut self, ready: Box<ReadyProcess>) -> Result<(), RunError> {
+    fn start_process(&mut self, ready: Box<ReadyProcess<K>>) -> Result<(), RunError> {
         if self.is_late(&ready) {
             self.reports.push(Report::Late(ready.id));
             return Ok(());
         }
-        if !matches!(ready.id, OrderId::Command(_)) {
+        if ready.id.kind() != OrderKind::Command {
             // The log of a `finally` or of a hook tells that its process was started.
             let log = LogFile::new(ready.prepared.log().to_owned(), 0);
             let what = "a log cannot be created";
@@ -113,6 +116,7 @@ impl LocalAttempts {
         }
         let job = ready.prepared.job();
         self.running.insert(job, ready.id);
+        self.jobs.insert(ready.id, job);
         if let Some(time) = ready.limits.time {
             self.timers.limit(job, time, ready.limits.grace);
         }
@@ -120,7 +124,7 @@ impl LocalAttempts {
             self.room.push(ready);
             return Ok(());
         }
-        match self.launch(ready) {
+        match self.launch(*ready) {
             Err((ready, error)) if files::is_no_room(&error) => {
                 self.reports.push(Report::NoRoom(error.to_string()));
                 self.room.begin(ready);
@@ -131,8 +135,8 @@ impl LocalAttempts {
         Ok(())
     }
 
-    fn launch(&mut self, ready: Box<ReadyProcess>) -> Result<(), (Box<ReadyProcess>, io::Error)> {
-        let ReadyProcess { id, prepared, limits, start_by } = *ready;
+    fn launch(&mut self, ready: ReadyProcess<K>) -> Result<(), (Box<ReadyProcess<K>>, io::Error)> {
+        let ReadyProcess { id, prepared, limits, start_by } = ready;
         self.processes.start(prepared).map_err(|not| {
             let NotStarted { prepared, error } = *not;
             (Box::new(ReadyProcess { id, prepared, limits, start_by }), error)
@@ -151,7 +155,7 @@ impl LocalAttempts {
                 self.reports.push(Report::Late(first.id));
                 continue;
             }
-            match self.launch(first) {
+            match self.launch(*first) {
                 Ok(()) => {}
                 Err((first, error))
                     if files::is_no_room(&error)
@@ -165,7 +169,7 @@ impl LocalAttempts {
         }
     }
 
-    fn is_late(&self, ready: &ReadyProcess) -> bool {
+    fn is_late(&self, ready: &ReadyProcess<K>) -> bool {
         ready.start_by.is_some_and(|by| self.clock.now() > by)
     }
 
@@ -179,42 +183,45 @@ impl LocalAttempts {
         true
     }
 
-    fn cannot_start(&mut self, ready: &ReadyProcess, error: &io::Error) {
+    fn cannot_start(&mut self, ready: &ReadyProcess<K>, error: &io::Error) {
         let (code, why) = why_not(ready.prepared.order(), error);
         self.never_began(ready.id, Some(ready.prepared.log()), code, &why);
     }
 
     /// Reports an order that cannot be started as ended, with the code that a shell would give.
-    fn never_began(&mut self, id: OrderId, log: Option<&Path>, code: i32, why: &str) {
-        let what = if matches!(id, OrderId::Hook(_)) { "it" } else { "the step" };
+    fn never_began(&mut self, id: K, log: Option<&Path>, code: i32, why: &str) {
+        let what = if matches!(id.kind(), OrderKind::Hook(_)) { "it" } else { "the step" };
         let why = format!("{what} cannot be started: {why}");
         if let Some(log) = log {
             outputs::complain(log, &why);
         }
-        job(id).into_iter().for_each(|job| self.forget(job));
+        if let Some(job) = self.jobs.get(&id) {
+            self.forget(*job);
+        }
         let ended = Ended { flaw: Some(why), ..Exit::Code(code).into() };
         self.reports.push(Report::Ended { id, ended });
     }
 
-    fn forget(&mut self, job: Job) {
-        self.running.remove(&job);
+    /// Returns the order of a job that runs no more.
+    fn forget(&mut self, job: Job) -> Option<K> {
         self.timers.remove(job);
+        let id = self.running.remove(&job)?;
+        self.jobs.remove(&id);
+        Some(id)
     }
 
-    fn ended(&mut self, job: Job, mut ended: Ended) -> Option<Report> {
+    fn ended(&mut self, job: Job, mut ended: Ended) -> Option<Report<K>> {
         if let Some(time) = self.timers.timed_out(job) {
             ended.flaw = Some(format!("timed out after {}", format_duration(time)));
         }
-        self.timers.remove(job);
-        let id = self.running.remove(&job)?;
-        Some(Report::Ended { id, ended })
+        self.forget(job).map(|id| Report::Ended { id, ended })
     }
 
-    fn start_check(&mut self, check: Check) {
-        let (work, round) = (check.work, check.round);
+    fn start_check(&mut self, check: Check<K>) {
+        let id = check.id;
         if let Err(error) = self.checks.start(check, self.sender.clone()) {
             let end = CheckEnd::Failed(error.to_string());
-            self.reports.push(Report::Checked { work, round, end });
+            self.reports.push(Report::Checked { id, end });
         }
     }
 
@@ -240,26 +247,28 @@ impl LocalAttempts {
     }
 }
 
-impl Attempts for LocalAttempts {
-    fn prepare(&mut self, order: Order) {
+impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
+    fn prepare(&mut self, order: Order<K>) {
         let Order { id, command, tag, log, output, limits, start_by } = order;
         let mut command = match command {
             Ok(command) => command,
             Err(unresolved) => {
                 let log = log.as_ref().map(|log| log.path.as_path());
-                return self.never_began(id, log, CANNOT_START, &unresolved.to_string());
+                return self.never_began(id, log, CANNOT_START, &unresolved);
             }
         };
         let tags = format!("{} {tag}", self.tag);
-        if let OrderId::Check { work, round } = id {
+        if id.kind() == OrderKind::Check {
             let limit = limits.time.unwrap_or(Duration::MAX);
-            return self.prepared.push(Ready::Check(Check { work, round, command, tags, limit }));
+            return self.prepared.push(Ready::Check(Check { id, command, tags, limit }));
         }
-        let (Some(job), Some(log)) = (job(id), log) else { unreachable!("only a check has none") };
+        let log = log.expect("only a check has none");
+        self.last_job += 1;
+        let job = Job(self.last_job);
         introduce(&mut command, &log.path, &tags);
         let leftovers = LeftoverPolicy { linger: limits.linger, grace: limits.grace };
         let settings = JobSettings { tag, output, leftovers };
-        let prepared = Prepared::new(job, command, settings, log_file(id, log));
+        let prepared = Prepared::new(job, command, settings, log_file(id.kind(), log));
         let ready = ReadyProcess { id, prepared, limits, start_by };
         self.prepared.push(Ready::Process(Box::new(ready)));
     }
@@ -274,14 +283,12 @@ impl Attempts for LocalAttempts {
         Ok(())
     }
 
-    fn stop(&mut self, id: OrderId, mode: StopMode) -> Result<(), RunError> {
-        if let OrderId::Check { round, .. } = id {
-            self.checks.stop(round);
+    fn stop(&mut self, id: K, mode: StopMode) -> Result<(), RunError> {
+        if id.kind() == OrderKind::Check {
+            self.checks.stop(id);
             return Ok(());
         }
-        let Some(job) = job(id).filter(|job| self.running.get(job) == Some(&id)) else {
-            return Ok(());
-        };
+        let Some(&job) = self.jobs.get(&id) else { return Ok(()) };
         match mode {
             StopMode::Kill => self.kill(job),
             StopMode::Ask { grace } => {
@@ -298,7 +305,7 @@ impl Attempts for LocalAttempts {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News>, RunError> {
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News<K>>, RunError> {
         let ready = (!self.reports.is_empty()).then_some(Duration::ZERO);
         let pauses = [timeout, self.room.until_try(), self.timers.until_due(), ready];
         let woken = self.processes.wait(pauses.into_iter().flatten().min()).map_err(cannot_wait)?;
@@ -313,8 +320,8 @@ impl Attempts for LocalAttempts {
             news.extend(self.news.take());
         }
         for one in &news {
-            if let News::Report(Report::Checked { round, .. }) = one {
-                self.checks.note_end(*round);
+            if let News::Report(Report::Checked { id, .. }) = one {
+                self.checks.note_end(*id);
             }
         }
         if wakeup {
@@ -336,19 +343,10 @@ impl Attempts for LocalAttempts {
     }
 }
 
-/// Returns the job of an order that runs as a process of the run; none for a check.
-fn job(id: OrderId) -> Option<Job> {
-    match id {
-        OrderId::Command(grant) | OrderId::Finally(grant) => Some(Job::Work(grant.work)),
-        OrderId::Hook(number) => Some(Job::Hook(number)),
-        OrderId::Check { .. } => None,
-    }
-}
-
 /// Returns the log of an order. All calls of a hook add to one log.
-fn log_file(id: OrderId, LogSpec { path, limit }: LogSpec) -> LogFile {
-    match id {
-        OrderId::Hook(call) => LogFile::of_call(path, limit, call),
+fn log_file(kind: OrderKind, LogSpec { path, limit }: LogSpec) -> LogFile {
+    match kind {
+        OrderKind::Hook(call) => LogFile::of_call(path, limit, call),
         _ => LogFile::new(path, limit),
     }
 }

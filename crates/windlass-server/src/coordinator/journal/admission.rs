@@ -20,62 +20,101 @@ use crate::process_tag;
 use crate::schedule::Schedule;
 
 /// Claims names for the attempts of a run, within one transaction.
-pub(super) struct NameClaims<'a> {
-    pub(super) transaction: &'a Transaction<'a>,
-    pub(super) identity: &'a RunIdentity,
-    pub(super) process: &'a Process,
+pub(in crate::coordinator) struct NameClaims<'a> {
+    transaction: &'a Transaction<'a>,
+    identity: &'a RunIdentity,
+    /// The process that will hold the names.
+    pub(in crate::coordinator) process: &'a Process,
+    /// The process that waits for them.
+    waiter: &'a Process,
     /// Stale holds of which no process is left.
-    pub(super) cleared: &'a [(Name, Token)],
+    cleared: &'a [(Name, Token)],
     /// The wake-up to notify when a waiter of the run comes first.
-    pub(super) wakeup: Option<&'a str>,
+    wakeup: Option<&'a str>,
+    refusals: Refusals<'a>,
     /// What dead holders have left running and has to end before a name is free.
-    pub(super) leftovers: Vec<Leftover>,
+    pub(in crate::coordinator) leftovers: Vec<Leftover>,
 }
 
-impl NameClaims<'_> {
+/// What became of a grant.
+pub(in crate::coordinator) enum Admitted {
+    Began(Start),
+    /// A name has refused the work, for this reason.
+    Refused(String),
+}
+
+impl<'a> NameClaims<'a> {
+    /// Claims for `process`, which also waits. The next claims take names whose stale holds are
+    /// `cleared`.
+    pub(in crate::coordinator) fn new(
+        transaction: &'a Transaction<'a>,
+        identity: &'a RunIdentity,
+        process: &'a Process,
+        cleared: &'a [(Name, Token)],
+        wakeup: Option<&'a str>,
+    ) -> Self {
+        let refusals = Refusals::new(transaction, identity);
+        let (waiter, leftovers) = (process, Vec::new());
+        Self { transaction, identity, process, waiter, cleared, wakeup, refusals, leftovers }
+    }
+
     /// Takes every work that fits inside the run, and begins those whose names are free. The others
     /// keep a place in the queues of their names, and give back what they had inside the run.
     pub(super) fn admit(&mut self, schedule: &mut Schedule) -> Result<Committed, StoreError> {
-        let known = "it was granted just now";
         self.wake_refused(schedule)?;
-        let mut refusals = Refusals::new(self.transaction, self.identity);
         let mut committed = Committed::default();
         while let Some(grant) = schedule.take_next() {
-            let needs = match self.needs(schedule, grant) {
-                Ok(needs) => needs,
-                Err(unresolved) => {
-                    schedule.begin(grant).expect(known);
-                    let broken = Some(unresolved);
-                    committed.starts.push(Start { broken, ..Start::plain(grant) });
-                    continue;
-                }
-            };
-            let claimed = if needs.is_empty() {
-                Claimed::Held(Vec::new())
-            } else {
-                let claim = |claim: &Claim<'_>| self.transaction.leases().claim(claim);
-                self.with_claim(schedule, grant, &needs, claim)?
-            };
-            match claimed {
-                Claimed::Held(holds) => {
-                    schedule.begin(grant).expect(known);
-                    let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
-                    committed.starts.push(Start { names, ..Start::plain(grant) });
-                }
-                Claimed::Refused(refused) => {
-                    committed.refusals.push((grant.work, refusals.describe(&refused)?));
-                    self.leftovers.extend(refused.leftovers);
-                    schedule.refuse(grant).expect(known);
-                }
+            match self.admit_one(schedule, grant)? {
+                Admitted::Began(start) => committed.starts.push(start),
+                Admitted::Refused(why) => committed.refusals.push((grant.work, why)),
             }
         }
         Ok(committed)
     }
 
+    /// Begins a granted work if its names are free, and takes the grant back otherwise.
+    pub(in crate::coordinator) fn admit_one(
+        &mut self,
+        schedule: &mut Schedule,
+        grant: Grant,
+    ) -> Result<Admitted, StoreError> {
+        let known = "it was granted just now";
+        let needs = match self.needs(schedule, grant) {
+            Ok(needs) => needs,
+            Err(unresolved) => {
+                schedule.begin(grant).expect(known);
+                let broken = Some(unresolved);
+                return Ok(Admitted::Began(Start { broken, ..Start::plain(grant) }));
+            }
+        };
+        let claimed = if needs.is_empty() {
+            Claimed::Held(Vec::new())
+        } else {
+            let claim = |claim: &Claim<'_>| self.transaction.leases().claim(claim);
+            self.with_claim(schedule, grant, &needs, claim)?
+        };
+        match claimed {
+            Claimed::Held(holds) => {
+                schedule.begin(grant).expect(known);
+                let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
+                Ok(Admitted::Began(Start { names, ..Start::plain(grant) }))
+            }
+            Claimed::Refused(refused) => {
+                let why = self.refusals.describe(&refused)?;
+                self.leftovers.extend(refused.leftovers);
+                schedule.refuse(grant).expect(known);
+                Ok(Admitted::Refused(why))
+            }
+        }
+    }
+
     /// Has those refused works look again whose names are free now. The others do not, because the
     /// engine would reserve capacity inside the run for them that they could not use. What refuses one
     /// refuses those behind it that need the same, so few of a long queue are looked at.
-    fn wake_refused(&mut self, schedule: &mut Schedule) -> Result<(), StoreError> {
+    pub(in crate::coordinator) fn wake_refused(
+        &mut self,
+        schedule: &mut Schedule,
+    ) -> Result<(), StoreError> {
         let mut queues: BTreeMap<Vec<Need>, Vec<Grant>> = BTreeMap::new();
         for grant in schedule.refused() {
             match self.needs(schedule, grant) {
@@ -124,10 +163,11 @@ impl NameClaims<'_> {
     ) -> T {
         let holder = self.identity.holder(grant);
         let tree = process_tag::tree_of(&self.identity.attempt_tag(grant));
-        let (process, tree) = (Some(self.process), Some(&tree));
+        let (process, waiter) = (Some(self.process), Some(self.waiter));
+        let tree = Some(&tree);
         let terms = terms(schedule.plan());
         let (ended, wakeup) = (self.cleared, self.wakeup);
-        act(&Claim { process, tree, ended, wakeup, terms, ..Claim::new(&holder, needs) })
+        act(&Claim { process, waiter, tree, ended, wakeup, terms, ..Claim::new(&holder, needs) })
     }
 }
 

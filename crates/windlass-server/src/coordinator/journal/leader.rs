@@ -85,7 +85,10 @@ impl Leader {
     }
 
     /// Lets another process lead the run.
-    pub(super) fn give_up(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    pub(in crate::coordinator) fn give_up(
+        &self,
+        transaction: &Transaction<'_>,
+    ) -> Result<(), StoreError> {
         let name = Name::Run(self.run.id.clone());
         transaction.leases().release(&name, &self.holder, self.epoch).map(drop)
     }
@@ -121,7 +124,7 @@ impl Leader {
         run_tag(&self.run.id)
     }
 
-    pub(super) fn process(&self) -> &Process {
+    pub(in crate::coordinator) fn process(&self) -> &Process {
         &self.process
     }
 

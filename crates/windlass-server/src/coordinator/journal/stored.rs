@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::{Fact, Name, Phase, Token};
@@ -146,9 +147,7 @@ impl StoreJournal {
                 transaction.leases().leave_queue(&identity.holder(*grant))?;
             }
             let process = leader.process();
-            let leftovers = Vec::new();
-            let mut claims =
-                NameClaims { transaction, identity, process, cleared, wakeup, leftovers };
+            let mut claims = NameClaims::new(transaction, identity, process, cleared, wakeup);
             let committed = match *shares_names && admission == Admission::Open {
                 true => claims.admit(schedule)?,
                 false => Committed::default(),
@@ -213,21 +212,7 @@ impl StoreJournal {
     /// Ends what dead holders of the run's names have left running; the next commit takes the names.
     fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
         self.cleared.clear();
-        for leftover in leftovers {
-            // Every waiter of a name reports the same leftover, and a search of all processes is slow.
-            let seen = (leftover.name.clone(), leftover.token);
-            if self.cleared.contains(&seen) {
-                continue;
-            }
-            let what = "cannot kill the processes that a dead holder has left";
-            let free = leader_file::end_leftover(self.store.dir(), &leftover);
-            if !free.map_err(|source| RunError::Io { what, source })? {
-                continue;
-            }
-            self.cleared.push(seen);
-            #[cfg(windlass_faults)]
-            Point::AfterClearing.reached();
-        }
+        self.cleared = end_leftovers(self.store.dir(), leftovers)?;
         Ok(())
     }
 }
@@ -351,6 +336,30 @@ fn begin_all(schedule: &mut Schedule) -> Vec<Start> {
     starts
 }
 
+/// Ends what dead holders have left running. Returns the stale holds whose names are free now.
+pub(in crate::coordinator) fn end_leftovers(
+    dir: &Path,
+    leftovers: Vec<Leftover>,
+) -> Result<Vec<(Name, Token)>, RunError> {
+    let mut cleared = Vec::new();
+    for leftover in leftovers {
+        // Every waiter of a name reports the same leftover, and a search of all processes is slow.
+        let seen = (leftover.name.clone(), leftover.token);
+        if cleared.contains(&seen) {
+            continue;
+        }
+        let what = "cannot kill the processes that a dead holder has left";
+        let free = leader_file::end_leftover(dir, &leftover);
+        if !free.map_err(|source| RunError::Io { what, source })? {
+            continue;
+        }
+        cleared.push(seen);
+        #[cfg(windlass_faults)]
+        Point::AfterClearing.reached();
+    }
+    Ok(cleared)
+}
+
 fn joined<'a>(first: &'a [Fact], more: &'a [Fact]) -> Cow<'a, [Fact]> {
     match (first.is_empty(), more.is_empty()) {
         (_, true) => Cow::Borrowed(first),
@@ -367,7 +376,7 @@ fn write_records(
     records.iter().try_for_each(|record| write_record(transaction, identity.id(), record))
 }
 
-fn write_record(
+pub(in crate::coordinator) fn write_record(
     transaction: &Transaction<'_>,
     run: &str,
     record: &Record,

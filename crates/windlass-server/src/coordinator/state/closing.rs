@@ -44,6 +44,15 @@ impl RunState {
         true
     }
 
+    /// Goes on with a hook that an earlier scheduler has called. If everything else has ended, it is the
+    /// one for the end of the run.
+    pub(super) fn pick_up_hook(&mut self, call: u32) {
+        self.hooks.pick_up(call);
+        if self.run.schedule.engine().is_done() {
+            self.closing = Some(self.run.outcome());
+        }
+    }
+
     /// Returns how the run ends, or pauses, once nothing runs any more.
     pub(in super::super) fn end(&self) -> Option<End> {
         if !self.steps.is_idle() || self.hooks.are_running() {

@@ -147,10 +147,10 @@ impl RunContext {
         record
     }
 
-    /// Has the next commit store that the command of an attempt has ended. The attempt keeps its names
-    /// for its `finally`.
-    pub(super) fn record_finishing(&mut self, attempt: &StepAttempt) {
-        let record = self.record_of(attempt, AttemptEnd::Finishing);
+    /// Has the next commit store that the command of an attempt has ended, and what follows it. The
+    /// attempt keeps its names meanwhile.
+    pub(super) fn record_stage(&mut self, attempt: &StepAttempt, stage: AttemptEnd) {
+        let record = self.record_of(attempt, stage);
         self.store_attempt(record, Vec::new());
     }
 

@@ -71,6 +71,12 @@ impl Hooks {
         }
     }
 
+    /// Goes on with a hook that an earlier scheduler has called. Only its number is known.
+    pub(super) fn pick_up(&mut self, call: u32) {
+        self.last = self.last.max(call);
+        self.running.insert(call, "hook");
+    }
+
     pub(super) fn stop(&self, run: &mut RunContext, mode: StopMode) {
         let stops = self.running.keys().map(|hook| (OrderId::Hook(*hook), mode));
         run.effects.stops.extend(stops);

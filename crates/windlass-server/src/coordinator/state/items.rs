@@ -24,6 +24,19 @@ impl Items {
         Self { free: free.collect(), taken: BTreeMap::new() }
     }
 
+    /// Returns the items that a step has.
+    pub(super) fn of_work(&self, work: WorkId) -> Vec<(usize, usize)> {
+        self.taken.get(&work).cloned().unwrap_or_default()
+    }
+
+    /// Gives a step the items that it had under an earlier scheduler.
+    pub(super) fn take_again(&mut self, work: WorkId, items: Vec<(usize, usize)>) {
+        for (place, item) in &items {
+            self.free.get_mut(place).map(|free| free.remove(item));
+        }
+        self.taken.insert(work, items);
+    }
+
     /// Gives a step as many items as it uses. The engine grants no more than there are.
     pub(super) fn take(&mut self, work: WorkId, plan: &Plan, step: &Step) {
         for (&place, free) in &mut self.free {

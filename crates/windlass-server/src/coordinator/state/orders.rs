@@ -65,12 +65,13 @@ impl<'a> OrderBuilder<'a> {
         self,
         id: OrderId,
         grant: Grant,
-        mut command: Result<CommandSpec, ResolveError>,
+        command: Result<CommandSpec, ResolveError>,
         log: LogSpec,
     ) -> Order {
         let RunContext { schedule, identity, .. } = self.run;
         let Step { name, linger, grace, .. } = schedule.step(grant.work);
         let start = self.start(grant);
+        let mut command = command.map_err(|unresolved| unresolved.to_string());
         if let Ok(command) = &mut command {
             let tokens = start.map(Start::tokens).unwrap_or_default();
             let about = [

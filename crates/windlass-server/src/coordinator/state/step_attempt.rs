@@ -80,6 +80,11 @@ impl StepAttempt {
         Self { stage: Stage::Finally, ended, outcome, why, ..Self::new(start, began) }
     }
 
+    /// Returns the attempt at another stage.
+    pub(super) fn at(self, stage: Stage) -> Self {
+        Self { stage, ..self }
+    }
+
     /// Returns the order that executes for the attempt; none while it is checked.
     pub(super) fn order(&self) -> Option<OrderId> {
         match self.stage {

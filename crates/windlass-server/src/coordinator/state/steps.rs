@@ -91,7 +91,9 @@ impl Steps {
         let stopping = run.stop.is_some();
         if ended.is_success() && !step.ensures.is_empty() && !asked && !stopping {
             self.let_go(run, work);
-            self.attempt(work).stage = Stage::Ensuring;
+            let attempt = self.attempt(work);
+            attempt.stage = Stage::Ensuring;
+            run.record_stage(attempt, AttemptEnd::Ensuring);
             return Ensuring::Begins;
         }
         let outcome = outcome(ended, &step.retry, stopping);
@@ -120,7 +122,7 @@ impl Steps {
             return self.complete(run, work);
         }
         attempt.stage = Stage::Finally;
-        run.record_finishing(attempt);
+        run.record_stage(attempt, AttemptEnd::Finishing);
         self.let_go(run, work);
         self.due_finally.push(work);
     }
@@ -247,7 +249,7 @@ impl Steps {
             OrderId::Check { .. } | OrderId::Hook(_) => unreachable!("they hold no names"),
         };
         if let Some(name) = lost {
-            order.command = Err(ResolveError::Lost { name, how: PAUSED });
+            order.command = Err(ResolveError::Lost { name, how: PAUSED }.to_string());
         }
         run.effects.orders.push(order);
     }
@@ -340,6 +342,20 @@ impl Steps {
         let attempt = StepAttempt::restored(Start::plain(grant), record, retry);
         self.running.insert(grant.work, attempt);
         self.due_finally.push(grant.work);
+    }
+
+    /// Goes on with an attempt that an earlier scheduler began, at the stage that it has reached.
+    pub(super) fn pick_up(&mut self, attempt: StepAttempt, items: Vec<(usize, usize)>) {
+        let work = attempt.start.grant.work;
+        if !items.is_empty() {
+            self.items.take_again(work, items);
+        }
+        self.running.insert(work, attempt);
+    }
+
+    /// Returns the items that the attempt of a step has.
+    pub(super) fn items(&self, work: WorkId) -> Vec<(usize, usize)> {
+        self.items.of_work(work)
     }
 
     /// Returns the names that the attempt of a step holds.

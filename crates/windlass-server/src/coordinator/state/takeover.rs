@@ -1,16 +1,87 @@
-//! What a new leader does with a run before it goes on: picks up, retries, cancels.
+//! What a new leader does with a run before it goes on: picks up, takes over, retries, cancels.
 
-use windlass_core::{Grant, Input, Phase, WorkId, WorkState};
+use std::collections::BTreeMap;
+
+use windlass_core::{Grant, Input, Name, Phase, Token, WorkId, WorkState};
 use windlass_store::{AttemptEnd, AttemptRecord};
 
 use super::super::RunError;
 use super::super::attempts::{OrderId, Report};
-use super::super::journal::Record;
+use super::super::journal::{Record, Start};
 use super::RunState;
 use super::condition::Side;
 use super::context::Stop;
+use super::step_attempt::{Stage, StepAttempt};
+
+/// What the store knows of the orders of a run that workers execute.
+#[derive(Default)]
+pub(in super::super) struct Executing {
+    /// The orders, with the items that their attempts have.
+    pub(in super::super) orders: BTreeMap<OrderId, Vec<(usize, usize)>>,
+    /// The names that attempts hold.
+    pub(in super::super) names: BTreeMap<Grant, Vec<(Name, Token)>>,
+}
 
 impl RunState {
+    /// Goes on where another scheduler has left the run, while workers go on with its orders.
+    pub(in super::super) fn take_over(
+        &mut self,
+        attempts: &[AttemptRecord],
+        executing: &Executing,
+    ) {
+        for work in self.run.schedule.begun() {
+            self.take_over_step(work, attempts, executing);
+        }
+        for order in executing.orders.keys() {
+            if let OrderId::Hook(call) = order {
+                self.pick_up_hook(*call);
+            }
+        }
+        for work in self.run.schedule.works_in(|phase| phase == Phase::Gated) {
+            self.waits.begin(&self.run, work, Side::Before);
+        }
+    }
+
+    fn take_over_step(&mut self, work: WorkId, attempts: &[AttemptRecord], executing: &Executing) {
+        let grant = self.run.latest(work);
+        let record = known(attempts, grant);
+        let end = record.map(|record| record.end);
+        let command = executing.orders.get(&OrderId::Command(grant));
+        let finally = executing.orders.contains_key(&OrderId::Finally(grant));
+        let runs =
+            self.run.schedule.engine().phase(work).map(Phase::state) == Some(WorkState::Running);
+        let open = runs || finally || matches!(end, Some(AttemptEnd::Lost | AttemptEnd::Retry));
+        if self.run.schedule.step(work).finally.is_some() && open {
+            self.steps.owe_finally(work, record.filter(|_| !runs).cloned());
+        }
+        let names = executing.names.get(&grant).cloned().unwrap_or_default();
+        let start = Start { names, ..Start::plain(grant) };
+        let began = self.run.schedule.began_attempt(work);
+        let retry = &self.run.schedule.step(work).retry;
+        match (runs, command, record) {
+            (true, Some(items), _) => {
+                self.steps.pick_up(StepAttempt::new(start, began), items.clone());
+            }
+            (true, None, Some(record)) if finally => {
+                self.steps.pick_up(StepAttempt::restored(start, record, retry), Vec::new());
+            }
+            (true, None, Some(record)) if record.end == AttemptEnd::Ensuring => {
+                let attempt = StepAttempt::restored(start, record, retry).at(Stage::Ensuring);
+                self.steps.pick_up(attempt, Vec::new());
+                self.waits.begin(&self.run, work, Side::After);
+            }
+            (true, ..) => {
+                let why = "its order is gone".to_owned();
+                self.on_report(Report::Lost { id: OrderId::Command(grant), why }, None);
+            }
+            (false, ..) if finally => {
+                let attempt = StepAttempt::new(start, began).at(Stage::CleanUp);
+                self.steps.pick_up(attempt, Vec::new());
+            }
+            (false, ..) => {}
+        }
+    }
+
     /// Goes on where a killed leader has left the run: attempts that ran are lost, except that the
     /// `finally` of a step still follows.
     pub(in super::super) fn pick_up(&mut self, attempts: &[AttemptRecord]) {
@@ -19,7 +90,10 @@ impl RunState {
             let record = known(attempts, grant);
             let end = record.map(|record| record.end);
             let lives = self.run.schedule.engine().phase(work).map(Phase::state);
-            let unclean = [None, Some(AttemptEnd::Lost), Some(AttemptEnd::Retry)].contains(&end);
+            let unclean = matches!(
+                end,
+                None | Some(AttemptEnd::Lost | AttemptEnd::Retry | AttemptEnd::Ensuring)
+            );
             if self.run.schedule.step(work).finally.is_some()
                 && (unclean || end == Some(AttemptEnd::Finishing))
             {

@@ -77,9 +77,9 @@ impl FakeAttempts {
                 let why = "its worker is gone".to_owned();
                 self.pending.push((now + after, News::Report(Report::Lost { id, why })));
             }
-            (Script::Check(result), OrderId::Check { work, round }) => {
+            (Script::Check(result), OrderId::Check { .. }) => {
                 let end = CheckEnd::Result(result);
-                self.pending.push((now, News::Report(Report::Checked { work, round, end })));
+                self.pending.push((now, News::Report(Report::Checked { id, end })));
             }
             (Script::Never | Script::Late, _) => {}
             (script, id) => panic!("{id:?} cannot end like {script:?}"),
@@ -97,12 +97,11 @@ impl FakeAttempts {
             news.push(self.happen(outside));
         }
         for one in &news {
-            if let News::Report(Report::Ended { id, .. } | Report::Lost { id, .. }) = one {
+            if let News::Report(
+                Report::Ended { id, .. } | Report::Lost { id, .. } | Report::Checked { id, .. },
+            ) = one
+            {
                 self.running.retain(|running| running != id);
-            }
-            if let News::Report(Report::Checked { work, round, .. }) = one {
-                let id = OrderId::Check { work: *work, round: *round };
-                self.running.retain(|running| *running != id);
             }
         }
         news
@@ -132,7 +131,7 @@ impl Attempts for FakeAttempts {
         match order.command {
             Ok(_) => self.prepared.push(order.id),
             Err(unresolved) => {
-                let flaw = Some(unresolved.to_string());
+                let flaw = Some(unresolved);
                 let ended = Ended { flaw, ..Exit::Code(126).into() };
                 let now = self.world.borrow().seconds();
                 self.pending.push((now, News::Report(Report::Ended { id: order.id, ended })));
@@ -157,9 +156,9 @@ impl Attempts for FakeAttempts {
         self.pending.retain(|(_, news)| !of_it(news));
         let now = self.world.borrow().seconds();
         match (id, mode) {
-            (OrderId::Check { work, round }, _) => {
+            (OrderId::Check { .. }, _) => {
                 let end = CheckEnd::Stopped;
-                self.pending.push((now, News::Report(Report::Checked { work, round, end })));
+                self.pending.push((now, News::Report(Report::Checked { id, end })));
             }
             (_, StopMode::Kill) => self.end(now, id, Exit::Signal(9)),
             (_, StopMode::Ask { .. }) => self.end(now, id, Exit::Signal(15)),

@@ -1,0 +1,69 @@
+//! The arguments of verbs for runs that a service leads.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Jobs, duration, jobs, param};
+
+#[derive(Args)]
+pub(crate) struct SubmitArguments {
+    /// The workflow file; `-` is standard input [default: windlass.toml]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Run only these steps and the steps they depend on
+    #[arg(value_name = "STEP")]
+    pub(crate) steps: Vec<String>,
+
+    /// Set a parameter
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
+    pub(crate) params: Vec<(String, String)>,
+
+    /// Run at most N steps at once [default: as the file says, or as many as the workers have slots]
+    #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = jobs)]
+    pub(crate) jobs: Option<Jobs>,
+
+    /// Take this variable of the environment along, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
+    /// VIRTUAL_ENV
+    #[arg(long = "env", value_name = "NAME")]
+    pub(crate) env: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ServeArguments {
+    /// Start no worker; the steps wait for one that `windlass worker` starts
+    #[arg(long, conflicts_with = "slots")]
+    pub(crate) no_worker: bool,
+
+    /// Execute at most N steps at once [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slots: Option<u32>,
+
+    /// Count the scheduler as dead after this long without a heartbeat
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    pub(crate) lease: Duration,
+}
+
+#[derive(Args)]
+pub(crate) struct WorkerArguments {
+    /// The name of the worker; each worker of a store has its own [default: the name of the host]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Execute at most N steps at once [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slots: Option<u32>,
+
+    /// Count the worker as dead after this long without a heartbeat
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    pub(crate) lease: Duration,
+
+    /// End after this long without steps and without a scheduler
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) idle: Option<Duration>,
+
+    /// Leave the session of the terminal, as a worker does that `serve` has started
+    #[arg(long, hide = true)]
+    pub(crate) own_session: bool,
+}

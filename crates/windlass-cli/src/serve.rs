@@ -1,0 +1,157 @@
+//! `windlass serve`: schedules the submitted runs of a store, and keeps a worker running.
+//!
+//! The worker is a process in a session of its own, so that it and its steps survive this process. A worker
+//! that an earlier `serve` has started is found by its lease. A thread starts the worker again if it ends.
+
+use std::error::Error;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use windlass_server::service::{Scheduler, SchedulerNews, host_name, live_worker};
+use windlass_server::{Access, Process, Store};
+
+use crate::arguments::{Form, ServeArguments};
+use crate::exit::Exit;
+use crate::service::{say, usual_slots};
+use crate::state;
+
+/// After which time without steps and without a scheduler the worker ends.
+const WORKER_IDLE: &str = "10m";
+/// How often to look whether a worker is alive that this process has not started.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long to wait before a worker is started again, at most.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+
+pub(crate) fn serve(
+    state: Option<&Path>,
+    arguments: &ServeArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let store = state::open(state)?;
+    say(form, "store", &format!("store: {}", store.dir().display()));
+    if !arguments.no_worker {
+        let keeper = WorkerKeeper {
+            store: store.try_clone()?,
+            name: host_name(),
+            slots: arguments.slots.unwrap_or_else(usual_slots),
+            lease: arguments.lease,
+            form,
+        };
+        thread::Builder::new().name("worker".to_owned()).spawn(move || keeper.keep())?;
+    }
+    let scheduler = Scheduler::new(store, arguments.lease)?;
+    let signal = scheduler.lead(&mut |news| tell(news, form))?;
+    say(form, "ends", &format!("ends on signal {signal}; steps that run go on"));
+    Ok(Exit::Success)
+}
+
+fn tell(news: &SchedulerNews, form: Form) {
+    match news {
+        SchedulerNews::StandingBy { leader } => {
+            say(form, "standing_by", &format!("stands by: {leader} schedules the runs"));
+        }
+        SchedulerNews::Leading => say(form, "leading", "schedules the submitted runs"),
+        SchedulerNews::Began { run, workflow } => {
+            say(form, "began", &format!("leads run {run} of {workflow}"));
+        }
+        SchedulerNews::Ended { run, end } => {
+            say(form, "ended", &format!("run {run} has ended: {}", end.outcome.word()));
+        }
+        SchedulerNews::Refused { run, why } => {
+            say(form, "refused", &format!("run {run} cannot be led: {why}"));
+        }
+        SchedulerNews::Trouble { why } => {
+            say(form, "trouble", &format!("the store cannot be used, trying again: {why}"));
+        }
+        SchedulerNews::Recovered => say(form, "recovered", "the store can be used again"),
+        other => say(form, "news", &format!("{other:?}")),
+    }
+}
+
+/// Keeps a worker running.
+struct WorkerKeeper {
+    store: Store,
+    name: String,
+    slots: u32,
+    lease: Duration,
+    form: Form,
+}
+
+impl WorkerKeeper {
+    /// Starts the worker whenever none of its name is alive. Ends with this process.
+    fn keep(mut self) {
+        let mut backoff = LOOK_AGAIN;
+        loop {
+            match live_worker(&mut self.store, &self.name) {
+                Ok(Some(worker)) => self.watch(&worker),
+                Ok(None) => {
+                    let began = Instant::now();
+                    match self.start().and_then(|mut child| child.wait()) {
+                        Ok(status) => {
+                            say(
+                                self.form,
+                                "worker_ended",
+                                &format!("its worker has ended ({status})"),
+                            );
+                        }
+                        Err(error) => {
+                            let text = format!("the worker cannot be started: {error}");
+                            say(self.form, "worker_failed", &text);
+                        }
+                    }
+                    backoff = match began.elapsed() > LONGEST_BACKOFF {
+                        true => LOOK_AGAIN,
+                        false => (backoff * 2).min(LONGEST_BACKOFF),
+                    };
+                    thread::sleep(backoff);
+                }
+                // The scheduler tells that the store cannot be used.
+                Err(_) => thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    /// Waits for the end of a worker that another process has started.
+    fn watch(&self, worker: &Process) {
+        let text = format!("worker {} is running already (process {})", self.name, worker.pid);
+        say(self.form, "worker_found", &text);
+        while !worker.is_gone() {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn start(&self) -> io::Result<Child> {
+        let log = self.log()?;
+        let program = std::env::current_exe()?;
+        let lease = format!("{}ms", self.lease.as_millis());
+        let started = Command::new(program)
+            .arg("--state")
+            .arg(self.store.dir())
+            .args(["worker", "--own-session", "--idle", WORKER_IDLE, "--name", &self.name])
+            .args(["--slots", &self.slots.to_string(), "--lease", &lease])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::options().append(true).open(&log)?)
+            .spawn()?;
+        let text = format!(
+            "started worker {} (process {}); its log: {}",
+            self.name,
+            started.id(),
+            log.display()
+        );
+        say(self.form, "worker_started", &text);
+        Ok(started)
+    }
+
+    fn log(&self) -> io::Result<PathBuf> {
+        let dir = self.store.dir().join("workers").join(&self.name);
+        Access::create_dir(&dir)?;
+        let log = dir.join("log");
+        Access::open(&log, File::options().append(true))?;
+        Ok(log)
+    }
+}

@@ -1,0 +1,103 @@
+//! `windlass submit` and `windlass wait`: runs that a service leads.
+
+use std::error::Error;
+use std::path::Path;
+
+use serde::Serialize;
+use windlass_server::service::{await_ends, live_scheduler, submit as store_run, submitted_env};
+use windlass_server::{RunOutcome, RunRecord, find_run};
+
+use crate::arguments::{Form, Jobs, SubmitArguments};
+use crate::exit::Exit;
+use crate::output::{json, print};
+use crate::state;
+use crate::workflow_file::{WorkflowFile, named_or_default};
+
+pub(crate) fn submit(
+    state: Option<&Path>,
+    arguments: &SubmitArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let path = named_or_default(arguments.file.as_deref())?;
+    let read = WorkflowFile::open(path, form).map_err(|error| error.or_step(path))?;
+    let Some(read) = read else { return Ok(Exit::Usage) };
+    if let Err(mistakes) = read.workflow.require_steps() {
+        return Ok(form.refuse(&read.name, &mistakes));
+    }
+    let dir = read.dir()?;
+    let WorkflowFile { name, text, workflow, .. } = read;
+    let record = RunRecord {
+        file: name,
+        text,
+        dir,
+        params: arguments.params.iter().cloned().collect(),
+        steps: arguments.steps.clone(),
+        jobs: arguments.jobs.and_then(|Jobs(jobs)| jobs),
+        ..RunRecord::default()
+    };
+    let mut store = state::open(state)?;
+    let env = submitted_env(arguments.env.iter().map(String::as_str));
+    let run = store_run(&mut store, record, workflow, env)?;
+    let scheduled = live_scheduler(&mut store)?.is_some();
+    match form {
+        Form::Json => {
+            let submitted = Submitted { schema: 1, event: "submitted", run: &run, scheduled };
+            print(&json(&submitted));
+        }
+        Form::Text => {
+            print(&format!("{run}\n"));
+            if !scheduled {
+                eprintln!("no scheduler is running; run {run} starts with: windlass serve");
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct Submitted<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    /// Whether a scheduler is alive that leads the run.
+    scheduled: bool,
+}
+
+pub(crate) fn wait(
+    state: Option<&Path>,
+    runs: &[String],
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let mut store = state::existing(state)?;
+    let ids = runs.iter().map(|run| Ok(find_run(&mut store, run)?.id));
+    let ids: Vec<String> = ids.collect::<Result<_, Box<dyn Error>>>()?;
+    let ends = match await_ends(&mut store, &ids)? {
+        Ok(ends) => ends,
+        Err(signal) => return Ok(Exit::Signal(signal)),
+    };
+    for (run, end) in ids.iter().zip(&ends) {
+        match form {
+            Form::Json => {
+                let outcome = end.outcome.word();
+                print(&json(&Waited { schema: 1, event: "ended", run, outcome }));
+            }
+            Form::Text => eprintln!("run {run} has ended: {}", end.outcome.word()),
+        }
+    }
+    let rank = |outcome: &RunOutcome| match outcome {
+        RunOutcome::TooLate => 3,
+        RunOutcome::Failed => 2,
+        RunOutcome::Cancelled => 1,
+        _ => 0,
+    };
+    let worst = ends.into_iter().map(|end| end.outcome).max_by_key(rank);
+    Ok(worst.map_or(Exit::Success, Exit::from))
+}
+
+#[derive(Serialize)]
+struct Waited<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    outcome: &'static str,
+}

@@ -1,0 +1,71 @@
+//! `windlass worker`: executes the steps of submitted runs.
+
+use std::error::Error;
+use std::path::Path;
+
+use windlass_server::service::{Worker, WorkerEnd, WorkerNews, WorkerSettings, host_name};
+
+use crate::arguments::{Form, WorkerArguments};
+use crate::exit::Exit;
+use crate::service::{say, usual_slots};
+use crate::state;
+
+pub(crate) fn worker(
+    state: Option<&Path>,
+    arguments: &WorkerArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    if arguments.own_session {
+        // It fails for a process that leads a group, which has a session of its own then.
+        let _ = rustix::process::setsid();
+    }
+    let settings = WorkerSettings {
+        name: arguments.name.clone().unwrap_or_else(host_name),
+        slots: arguments.slots.unwrap_or_else(usual_slots),
+        lease: arguments.lease,
+        idle: arguments.idle,
+    };
+    let mut tell = |news: &WorkerNews| tell(&settings, news, form);
+    loop {
+        let worker = Worker::start(state::open(state)?, settings.clone(), &mut tell)?;
+        let (event, text) = match worker.work(&mut tell)? {
+            WorkerEnd::LifeOver => {
+                let text = "another process was taken for this worker; its steps were ended";
+                say(form, "life_over", text);
+                continue;
+            }
+            WorkerEnd::Killed => ("killed", "ended all steps, and ends"),
+            WorkerEnd::Idle => ("idle", "had nothing to do, and ends"),
+            _ => ("drained", "all steps have ended, and the worker ends"),
+        };
+        say(form, event, text);
+        return Ok(Exit::Success);
+    }
+}
+
+fn tell(settings: &WorkerSettings, news: &WorkerNews, form: Form) {
+    let WorkerSettings { name, slots, .. } = settings;
+    match news {
+        WorkerNews::Ready { life, lost } => {
+            let lost = match lost {
+                0 => String::new(),
+                lost => format!("; {lost} steps of its last life were lost"),
+            };
+            let text =
+                format!("worker {name} takes steps, {slots} at once (life {}){lost}", life.token);
+            say(form, "ready", &text);
+        }
+        WorkerNews::Draining => {
+            say(
+                form,
+                "draining",
+                "takes no new steps; send the signal again to end those that run",
+            );
+        }
+        WorkerNews::Trouble(why) => {
+            say(form, "trouble", &format!("the store cannot be used, trying again: {why}"));
+        }
+        WorkerNews::Recovered => say(form, "recovered", "the store can be used again"),
+        other => say(form, "news", &format!("{other:?}")),
+    }
+}

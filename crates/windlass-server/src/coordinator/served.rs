@@ -1,0 +1,427 @@
+//! A run that a scheduler leads, and whose orders workers execute.
+//!
+//! Everything of one round happens in one transaction: reports and requests are taken in, the run decides,
+//! and facts, records, orders and wishes are written. So an order exists exactly if the journal knows why,
+//! and a report is taken in exactly once. A worker begins to execute after the commit.
+//!
+//! The run decides inside the transaction, so a transaction that was not committed leaves a run that
+//! knows more than the store. Its scheduler drops it and reads the run again.
+//!
+//! The attempts of a run outlive its schedulers: their tags and the holders of their names do not depend on
+//! who leads, and a new scheduler finds each attempt where the last one left it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use windlass_core::{ClientId, Grant, Input, Name, Timestamp, Token, WorkId};
+use windlass_store::{
+    Event, Leftover, Life, Request, RunEnd, RunRecord, StoreError, StoredOrder, Transaction,
+};
+
+use super::attempts::{Order, OrderId, StopMode};
+use super::identity::RunIdentity;
+use super::journal::{
+    Admission, Admitted, Committed, Expected, Leader, NameClaims, Request as RunRequest,
+    end_leftovers, write_record,
+};
+use super::requests::forget_requests;
+use super::state::{Executing, RunState};
+use super::{RunError, needs_names, plan_of};
+use crate::schedule::{Schedule, SharedCapacity};
+use crate::service::placement::Placement;
+use crate::service::texts::{OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text};
+
+/// The attempts of a served run outlive every leader, so none of their names contains an epoch.
+const NO_EPOCH: Token = Token(0);
+
+/// A run that this process schedules.
+pub(crate) struct ServedRun {
+    state: RunState,
+    leader: Leader,
+    /// The orders that were not taken in.
+    orders: BTreeMap<OrderId, u64>,
+    /// The orders that no worker is there for: checks, hooks, and each `finally` whose worker is gone.
+    unplaced: Vec<(OrderId, String)>,
+    /// Where the latest attempt of each step began.
+    placed: BTreeMap<WorkId, Life>,
+    /// The environment that every command of the run is given.
+    env: BTreeMap<String, String>,
+    /// Whether steps need names, which only the store can give.
+    shares_names: bool,
+    /// Stale holds whose processes were ended, so that the next round can take their names.
+    cleared: Vec<(Name, Token)>,
+    /// What dead holders of names have left running.
+    leftovers: Vec<Leftover>,
+    /// It has decided nothing since it was adopted.
+    is_new: bool,
+}
+
+/// What a round has for one run.
+#[derive(Default)]
+pub(crate) struct RoundNews {
+    /// Reports, with the tokens of their orders, in the order in which the orders ended.
+    pub(crate) reports: Vec<(u64, OrderId, ReportText)>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) events: Vec<Event>,
+    /// The run may find room in the capacity that it shares.
+    pub(crate) woken: bool,
+}
+
+impl ServedRun {
+    /// Takes the lead of a submitted run, where the last scheduler left it. `wakeup` is notified when a
+    /// name that a step waits for may be free.
+    pub(crate) fn adopt(
+        transaction: &Transaction<'_>,
+        run: RunRecord,
+        state: &Path,
+        capacity: &SharedCapacity,
+    ) -> Result<Result<Self, RunError>, StoreError> {
+        let plan = match plan_of(&run) {
+            Ok(plan) => plan,
+            Err(error) => return Ok(Err(error)),
+        };
+        let identity = RunIdentity::new(&run.id, &run.dir, state, NO_EPOCH);
+        let env = run.env.clone().unwrap_or_default();
+        let taken = Leader::take_over(transaction, run, &plan, Expected::Open)?;
+        let (leader, _) = match taken {
+            Ok(taken) => taken,
+            Err(error) => return Ok(Err(error)),
+        };
+        let shares_names = plan.steps.iter().any(needs_names);
+        let mut schedule = Schedule::sharing(plan, capacity);
+        let facts = transaction.facts().of(identity.id())?;
+        let is_new = facts.is_empty();
+        match is_new {
+            true => schedule.submit_all(),
+            false => schedule.replay(&facts),
+        }
+        let mut served = Self {
+            state: RunState::new(schedule, identity),
+            leader,
+            orders: BTreeMap::new(),
+            unplaced: Vec::new(),
+            placed: BTreeMap::new(),
+            env,
+            shares_names,
+            cleared: Vec::new(),
+            leftovers: Vec::new(),
+            is_new: true,
+        };
+        if !is_new {
+            served.pick_up(transaction)?;
+        }
+        Ok(Ok(served))
+    }
+
+    /// Finds the attempts of the run where they are: under way at workers, or between two orders.
+    fn pick_up(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let run = self.state.identity().id().to_owned();
+        let attempts = transaction.steps().attempts(&run)?;
+        let mut executing = Executing::default();
+        for order in transaction.orders().of_run(&run)? {
+            let Some(id) = id_of(&order.key) else { continue };
+            self.orders.insert(id, order.token);
+            id.work().map(|work| self.placed.insert(work, order.life.clone()));
+            executing.orders.insert(id, items_of(&order));
+            if let OrderId::Check { .. } = id {
+                // Its condition is checked anew, with a number of its own.
+                transaction.orders().wish(order.token, &to_text(&WishText::Kill))?;
+            }
+        }
+        let held = transaction.leases().held()?;
+        for (holder, name, token) in held {
+            if let Some(grant) = self.state.identity().grant_of(&holder) {
+                executing.names.entry(grant).or_default().push((name, token));
+            }
+        }
+        self.state.take_over(&attempts, &executing);
+        Ok(())
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        self.state.identity().id()
+    }
+
+    pub(crate) fn client(&self) -> ClientId {
+        self.state.schedule().client()
+    }
+
+    /// Counts the commands of the run that workers execute.
+    pub(crate) fn count_busy(&self, placement: &Placement) {
+        for id in self.orders.keys() {
+            if let OrderId::Command(grant) = id
+                && let Some(life) = self.placed.get(&grant.work)
+            {
+                placement.take_slot(life);
+            }
+        }
+    }
+
+    /// Returns when there is something to decide though nothing happens.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.state.next_due()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.state.schedule().now()
+    }
+
+    /// Returns whether the run waits for names or events, which other processes may bring.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        self.state.waits_for_others() || !self.cleared.is_empty()
+    }
+
+    /// Returns whether it has decided nothing since it was adopted.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    pub(crate) fn heeds_events(&self) -> bool {
+        self.state.heeds_events()
+    }
+
+    /// Takes in what has happened, decides, and writes everything that follows. Returns how the run has
+    /// ended, if it has; then it is over for this object.
+    pub(crate) fn decide(
+        &mut self,
+        transaction: &Transaction<'_>,
+        news: RoundNews,
+        placement: &Placement,
+        wakeup: Option<&str>,
+    ) -> Result<Option<RunEnd>, StoreError> {
+        self.is_new = false;
+        self.take_in(transaction, news, placement)?;
+        self.place_rest(transaction, placement)?;
+        loop {
+            self.write_records(transaction)?;
+            self.leave_queues(transaction)?;
+            let committed = self.admit(transaction, placement, wakeup)?;
+            for start in self.state.on_committed(committed) {
+                let until = self.until(start.grant);
+                let order = self.state.begin_attempt(start);
+                self.write_order(transaction, order, until, placement)?;
+            }
+            self.state.publish(&mut |_| {});
+            let mut orders = self.state.take_orders();
+            orders.extend(self.state.take_due_orders());
+            if self.state.begin_closing() {
+                orders.extend(self.state.take_due_orders());
+            }
+            for order in orders {
+                self.write_order(transaction, order, None, placement)?;
+            }
+            for (id, mode) in self.state.take_stops() {
+                self.wish(transaction, id, mode)?;
+            }
+            if !self.state.has_decisions() && !self.state.has_records() {
+                break;
+            }
+            self.state.on_tick();
+            self.state.on_all_taken_in();
+        }
+        self.append(transaction)?;
+        self.end(transaction)
+    }
+
+    fn take_in(
+        &mut self,
+        transaction: &Transaction<'_>,
+        news: RoundNews,
+        placement: &Placement,
+    ) -> Result<(), StoreError> {
+        let now = transaction.now().at;
+        for (token, id, report) in news.reports {
+            let known = self.orders.get(&id) == Some(&token);
+            let taken = transaction.orders().take(token)?;
+            assert!(known && taken, "an order is taken in once, by the run that wrote it");
+            self.orders.remove(&id);
+            if let OrderId::Command(grant) = id
+                && let Some(life) = self.placed.get(&grant.work)
+            {
+                placement.give_slot(life);
+            }
+            self.state.go_back(now.since(Timestamp::from_nanos(report.at)));
+            self.state.on_tick();
+            let report = report.into_report(id);
+            let lost = match self.state.names_in_doubt(&report) {
+                [] => None,
+                names => lost_name(transaction, names)?,
+            };
+            self.state.on_report(report, lost);
+        }
+        self.state.go_on();
+        self.state.on_tick();
+        if news.woken {
+            self.state.schedule_mut().apply(Input::RetrySearch).expect("it can always search");
+        }
+        self.state.on_events(&news.events);
+        for Request { number, text, .. } in news.requests {
+            self.state.on_request(&RunRequest { number, text });
+        }
+        self.state.on_all_taken_in();
+        Ok(())
+    }
+
+    /// Begins every work that fits and has its names, each at the worker with the most room.
+    fn admit(
+        &mut self,
+        transaction: &Transaction<'_>,
+        placement: &Placement,
+        wakeup: Option<&str>,
+    ) -> Result<Committed, StoreError> {
+        if self.state.admission() == Admission::Closed || !placement.has_workers() {
+            return Ok(Committed::default());
+        }
+        let identity = self.state.identity().clone();
+        let schedule = self.state.schedule_mut();
+        let process = self.leader.process();
+        let mut claims = NameClaims::new(transaction, &identity, process, &self.cleared, wakeup);
+        if self.shares_names {
+            claims.wake_refused(schedule)?;
+        }
+        let mut committed = Committed::default();
+        while let Some(grant) = schedule.take_next() {
+            // The names of an attempt belong to the life that executes it.
+            let (life, process) = placement.roomiest().expect("there are workers");
+            claims.process = process;
+            match claims.admit_one(schedule, grant)? {
+                Admitted::Began(start) => {
+                    placement.take_slot(life);
+                    self.placed.insert(grant.work, life.clone());
+                    committed.starts.push(start);
+                }
+                Admitted::Refused(why) => committed.refusals.push((grant.work, why)),
+            }
+        }
+        self.leftovers = claims.leftovers;
+        Ok(committed)
+    }
+
+    /// Returns until when the attempt of a work may run that begins now.
+    fn until(&self, grant: Grant) -> Option<Duration> {
+        self.state.schedule().time_left(grant.work)
+    }
+
+    fn write_order(
+        &mut self,
+        transaction: &Transaction<'_>,
+        mut order: Order,
+        left: Option<Duration>,
+        placement: &Placement,
+    ) -> Result<(), StoreError> {
+        let (id, now) = (order.id, transaction.now().at);
+        let since = self.now();
+        let start_by = order.start_by.map(|by| now.after(by.since(since)));
+        let times = OrderTimes { until: left.map(|left| now.after(left)), start_by };
+        if let Ok(command) = &mut order.command {
+            let own = |name: &String| command.env.iter().any(|(set, _)| set == name);
+            let taken: Vec<_> = self.env.iter().filter(|(name, _)| !own(name)).collect();
+            let taken: Vec<_> = taken.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            command.env.splice(0..0, taken);
+        }
+        let items = id.work().map(|work| self.state.items(work)).unwrap_or_default();
+        let text = OrderText::new(order, times, items);
+        let placed = id.work().and_then(|work| self.placed.get(&work));
+        let Some(life) = placement.at(placed) else {
+            self.unplaced.push((id, to_text(&text)));
+            return Ok(());
+        };
+        let token = transaction.orders().write(self.id(), &key(id), &life, &to_text(&text))?;
+        self.orders.insert(id, token);
+        Ok(())
+    }
+
+    /// Writes the orders for which no worker was there.
+    fn place_rest(
+        &mut self,
+        transaction: &Transaction<'_>,
+        placement: &Placement,
+    ) -> Result<(), StoreError> {
+        if !placement.has_workers() {
+            return Ok(());
+        }
+        for (id, text) in std::mem::take(&mut self.unplaced) {
+            let life = placement.at(None).expect("there are workers");
+            let token = transaction.orders().write(self.id(), &key(id), &life, &text)?;
+            self.orders.insert(id, token);
+        }
+        Ok(())
+    }
+
+    fn wish(
+        &self,
+        transaction: &Transaction<'_>,
+        id: OrderId,
+        mode: StopMode,
+    ) -> Result<(), StoreError> {
+        match self.orders.get(&id) {
+            Some(token) => transaction.orders().wish(*token, &to_text(&WishText::from(mode))),
+            None => Ok(()),
+        }
+    }
+
+    fn write_records(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let records = self.state.take_records();
+        records.iter().try_for_each(|record| write_record(transaction, self.id(), record))
+    }
+
+    fn leave_queues(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let schedule = self.state.schedule_mut();
+        let over = schedule.leave_queues(|phase| phase.state().is_terminal());
+        for grant in over {
+            transaction.leases().leave_queue(&self.state.identity().holder(grant))?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let facts = self.state.schedule_mut().take_facts();
+        if !facts.is_empty() {
+            transaction.runs().announce();
+        }
+        self.leader.append(transaction, &facts)
+    }
+
+    /// Stores how the run has ended, if it has, and gives up its lead.
+    fn end(&mut self, transaction: &Transaction<'_>) -> Result<Option<RunEnd>, StoreError> {
+        let Some(end) = self.state.end().and_then(|end| self.state.stored_end(end)) else {
+            return Ok(None);
+        };
+        let run = self.id().to_owned();
+        transaction.runs().set_end(&run, Some(end))?;
+        forget_requests(transaction, &run)?;
+        self.leader.give_up(transaction)?;
+        Ok(Some(end))
+    }
+
+    /// Gives up the place of the run, which has ended, in the capacity that it shares.
+    pub(crate) fn leave_capacity(&self) {
+        self.state.schedule().leave_capacity();
+    }
+
+    /// Ends what dead holders of the run's names have left running, after the commit that found it; the
+    /// next round takes the names.
+    pub(crate) fn end_leftovers(&mut self, dir: &Path) -> Result<(), RunError> {
+        self.cleared = end_leftovers(dir, std::mem::take(&mut self.leftovers))?;
+        Ok(())
+    }
+}
+
+/// Returns one of `names` that is not held any more, if there is one.
+fn lost_name(
+    transaction: &Transaction<'_>,
+    names: &[(Name, Token)],
+) -> Result<Option<Name>, StoreError> {
+    for (name, token) in names {
+        if !transaction.leases().check(name, *token)?.0.is_yes() {
+            return Ok(Some(name.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the items that the attempt of an order has.
+fn items_of(order: &StoredOrder) -> Vec<(usize, usize)> {
+    serde_json::from_str::<OrderText>(&order.text).map(|text| text.items).unwrap_or_default()
+}

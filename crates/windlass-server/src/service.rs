@@ -1,0 +1,26 @@
+//! Runs without a terminal: a scheduler that leads them, and workers that execute for it.
+//!
+//! | part | does |
+//! |---|---|
+//! | [`submit`] | stores a run for the scheduler |
+//! | [`Scheduler`] | leads all submitted runs of a store; writes orders, takes reports in |
+//! | [`Worker`] | executes orders, and reports how they ended |
+//!
+//! They talk through the store only. Killing the scheduler interrupts nothing: workers go on, and the next
+//! scheduler finds every attempt where it is. Killing a worker loses the attempts that it executed; its next
+//! life ends their processes and reports them as lost, and they are tried again without using up a retry.
+
+mod follow;
+mod ledger;
+pub(crate) mod placement;
+mod scheduler;
+mod submit;
+pub(crate) mod texts;
+mod worker;
+
+pub use self::follow::{await_ends, live_scheduler, live_worker, workers};
+pub use self::scheduler::{Scheduler, SchedulerNews};
+pub use self::submit::submit;
+pub use self::texts::submitted_env;
+pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings, host_name};
+pub use windlass_store::{Life, StoredWorker, WorkerState};

@@ -1,0 +1,83 @@
+//! Which worker executes a command: the one with the most free slots.
+//!
+//! That there is a free slot is decided before, by the capacity that all runs share: its limit on slots
+//! is what the workers have together. Knows nothing of runs.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use windlass_core::{Amount, ResourceCost, SLOTS};
+use windlass_store::{Life, Process, StoreError, Transaction, WorkerState};
+
+/// The workers that take orders, with their slots.
+#[derive(Default)]
+pub(crate) struct Placement {
+    workers: BTreeMap<Life, Place>,
+}
+
+struct Place {
+    process: Process,
+    slots: u32,
+    /// How many commands it executes.
+    busy: Cell<u32>,
+}
+
+impl Placement {
+    /// Looks which workers are there. Returns whether their slots have changed.
+    pub(crate) fn look(&mut self, transaction: &Transaction<'_>) -> Result<bool, StoreError> {
+        let mut found = BTreeMap::new();
+        for worker in transaction.orders().workers()? {
+            let process = transaction.orders().process_of(&worker.life)?;
+            let Some(process) = process.filter(|_| worker.state == WorkerState::Up) else {
+                continue;
+            };
+            let busy = self.workers.get(&worker.life).map(|known| known.busy.get());
+            let busy = Cell::new(busy.unwrap_or_default());
+            found.insert(worker.life, Place { process, slots: worker.slots, busy });
+        }
+        let before = std::mem::replace(&mut self.workers, found);
+        let slots = |place: &Place| place.slots;
+        Ok(!before
+            .iter()
+            .map(|(life, place)| (life, slots(place)))
+            .eq(self.workers.iter().map(|(life, place)| (life, slots(place)))))
+    }
+
+    pub(crate) fn has_workers(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
+    /// Returns the slots that all workers have together, as a limit.
+    pub(crate) fn limit(&self) -> ResourceCost {
+        let slots: u32 =
+            self.workers.values().fold(0, |sum, place| sum.saturating_add(place.slots));
+        ResourceCost::new().with(SLOTS, Amount::from(slots))
+    }
+
+    /// Returns the life and the process of the worker with the most free slots; none without workers.
+    pub(crate) fn roomiest(&self) -> Option<(&Life, &Process)> {
+        let free = |place: &Place| i64::from(place.slots) - i64::from(place.busy.get());
+        let roomiest = self.workers.iter().max_by_key(|(_, place)| free(place));
+        roomiest.map(|(life, place)| (life, &place.process))
+    }
+
+    /// Counts a command that a worker executes.
+    pub(crate) fn take_slot(&self, life: &Life) {
+        if let Some(place) = self.workers.get(life) {
+            place.busy.set(place.busy.get() + 1);
+        }
+    }
+
+    /// Counts a command that a worker executes no more.
+    pub(crate) fn give_slot(&self, life: &Life) {
+        if let Some(place) = self.workers.get(life) {
+            place.busy.set(place.busy.get().saturating_sub(1));
+        }
+    }
+
+    /// Returns `wanted` if it takes orders, or else the worker with the most room.
+    pub(crate) fn at(&self, wanted: Option<&Life>) -> Option<Life> {
+        let wanted = wanted.filter(|life| self.workers.contains_key(life));
+        wanted.or_else(|| self.roomiest().map(|(life, _)| life)).cloned()
+    }
+}

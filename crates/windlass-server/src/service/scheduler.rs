@@ -1,0 +1,421 @@
+//! The scheduler of a store: leads all runs that were submitted to it.
+//!
+//! One scheduler leads at a time, by a lease; others stand by. It works in rounds. A round is one
+//! transaction: it makes sure of the lease, reads what is new, has each run decide that this concerns, and
+//! writes everything that follows. Between rounds it waits for wake-ups, for the time, and, because a
+//! wake-up may be lost, for a second while something is under way.
+//!
+//! It does nothing outside the store, so one that was suspended can do no harm: its next round finds
+//! that the lease is gone. After a round whose commit failed it drops everything that it knows of the runs
+//! and reads them again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use windlass_core::{ClientId, ResourceCost, Token};
+use windlass_store::{
+    Claim, Claimed, HolderId, LeaseTerms, Name, Need, Process, Request, RunEnd, Store, StoreError,
+    Topic, Transaction, Wakeup,
+};
+
+use super::placement::Placement;
+use super::texts::{ReportText, id_of};
+use crate::coordinator::RunError;
+use crate::coordinator::served::{RoundNews, ServedRun};
+use crate::heartbeat::Heartbeat;
+use crate::poll::poll;
+use crate::schedule::SharedCapacity;
+use crate::signals::SignalPipe;
+
+/// How often to look again for what other processes may have left without a wake-up.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same while nothing is under way.
+const IDLE: Duration = Duration::from_secs(5);
+/// How many events are taken in per round.
+const EVENTS: usize = 1000;
+
+/// What a scheduler tells its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchedulerNews {
+    /// Another scheduler leads; this one waits for its end.
+    StandingBy {
+        /// The other one.
+        leader: HolderId,
+    },
+    /// It leads.
+    Leading,
+    /// It leads a run.
+    Began {
+        /// The run.
+        run: String,
+        /// Its workflow.
+        workflow: String,
+    },
+    /// A run has ended.
+    Ended {
+        /// The run.
+        run: String,
+        /// How.
+        end: RunEnd,
+    },
+    /// A run cannot be led.
+    Refused {
+        /// The run.
+        run: String,
+        /// Why.
+        why: String,
+    },
+    /// The store cannot be written at the moment; the scheduler tries again.
+    Trouble {
+        /// Why.
+        why: String,
+    },
+    /// The store can be written again.
+    Recovered,
+}
+
+/// Leads all submitted runs of a store.
+pub struct Scheduler {
+    store: Store,
+    dir: PathBuf,
+    process: Process,
+    terms: LeaseTerms,
+    wakeups: Vec<Wakeup>,
+    signals: SignalPipe,
+}
+
+/// The lease of the scheduler that leads.
+struct Lead {
+    holder: HolderId,
+    epoch: Token,
+    _heartbeat: Heartbeat,
+}
+
+/// What the leading scheduler knows of the runs.
+struct Runs {
+    served: BTreeMap<String, ServedRun>,
+    by_client: BTreeMap<ClientId, String>,
+    /// The runs that cannot be led.
+    refused: BTreeSet<String>,
+    capacity: SharedCapacity,
+    placement: Placement,
+    /// The slots of the workers have changed since the last decisions.
+    workers_changed: bool,
+    last_event: Option<u64>,
+}
+
+/// Whether the scheduler still leads after a round.
+enum Round {
+    Done,
+    /// Another scheduler leads.
+    LeadLost,
+}
+
+impl Scheduler {
+    /// Prepares to lead the runs of a store. A lease lasts for `lease` without heartbeats.
+    pub fn new(store: Store, lease: Duration) -> Result<Self, RunError> {
+        let io = |what| move |source| RunError::Io { what, source };
+        let process = Process::current().map_err(io("this process cannot be identified"))?;
+        let topics = [Topic::Turn, Topic::Reports, Topic::Requests, Topic::Events];
+        let wakeups = topics.iter().map(|topic| store.register(topic));
+        let wakeups = wakeups.collect::<Result<_, _>>()?;
+        let signals = SignalPipe::open().map_err(io("signals cannot be watched"))?;
+        let terms = LeaseTerms { heartbeat_timeout: lease, ..LeaseTerms::default() };
+        let dir = store.dir().to_owned();
+        Ok(Self { store, dir, process, terms, wakeups, signals })
+    }
+
+    /// Leads the runs, or stands by, until a signal comes. Returns the signal.
+    pub fn lead(mut self, tell: &mut dyn FnMut(&SchedulerNews)) -> Result<i32, RunError> {
+        loop {
+            let lead = match self.take_lead(tell)? {
+                Ok(lead) => lead,
+                Err(signal) => return Ok(signal),
+            };
+            tell(&SchedulerNews::Leading);
+            let signal = self.rounds(&lead, tell)?;
+            if let Some(signal) = signal {
+                self.give_up(&lead);
+                return Ok(signal);
+            }
+        }
+    }
+
+    /// Waits until no other scheduler leads. Returns the signal that came first, if one did.
+    fn take_lead(
+        &mut self,
+        tell: &mut dyn FnMut(&SchedulerNews),
+    ) -> Result<Result<Lead, i32>, RunError> {
+        let Process { pid, started, .. } = self.process;
+        let holder = HolderId::new(format!("windlass[{pid}.{started}] scheduler"));
+        let needs = [Need::one(Name::Scheduler)];
+        let mut told = None;
+        loop {
+            self.wakeups.iter().for_each(Wakeup::drain);
+            let (process, terms) = (Some(&self.process), self.terms);
+            let wakeup = Some(self.wakeups[0].name());
+            let claim = Claim { process, terms, wakeup, ..Claim::new(&holder, &needs) };
+            let claimed = self.store.transact(|transaction| transaction.leases().claim(&claim))?;
+            match claimed {
+                Claimed::Held(holds) => {
+                    let opener = self.store.opener();
+                    let heartbeat = Heartbeat::of_process(opener, self.process.clone(), terms);
+                    let what = "heartbeats cannot be sent";
+                    let _heartbeat = heartbeat.map_err(|source| RunError::Io { what, source })?;
+                    return Ok(Ok(Lead { holder, epoch: holds[0].token, _heartbeat }));
+                }
+                Claimed::Refused(refused) => {
+                    let leader = refused.first().1.clone();
+                    if told.as_ref() != Some(&leader) {
+                        tell(&SchedulerNews::StandingBy { leader: leader.clone() });
+                        told = Some(leader);
+                    }
+                }
+            }
+            if let Some(signal) = self.wait(LOOK_AGAIN)? {
+                self.store.transact(|transaction| transaction.leases().leave_queue(&holder))?;
+                return Ok(Err(signal));
+            }
+        }
+    }
+
+    /// Leads until a signal comes, which is returned, or the lead is lost.
+    fn rounds(
+        &mut self,
+        lead: &Lead,
+        tell: &mut dyn FnMut(&SchedulerNews),
+    ) -> Result<Option<i32>, RunError> {
+        let mut runs = Runs::new();
+        let mut trouble = false;
+        loop {
+            self.wakeups.iter().for_each(Wakeup::drain);
+            let mut news = Vec::new();
+            match self.round(lead, &mut runs, &mut news) {
+                Ok(Round::Done) => {
+                    if std::mem::take(&mut trouble) {
+                        tell(&SchedulerNews::Recovered);
+                    }
+                    news.iter().for_each(&mut *tell);
+                    for run in runs.served.values_mut() {
+                        run.end_leftovers(&self.dir)?;
+                    }
+                }
+                Ok(Round::LeadLost) => return Ok(None),
+                Err(error) if error.is_lost() => return Err(error.into()),
+                Err(error) => {
+                    // What was committed is unknown, so everything is read again.
+                    runs = Runs::new();
+                    if !std::mem::replace(&mut trouble, true) {
+                        tell(&SchedulerNews::Trouble { why: error.to_string() });
+                    }
+                }
+            }
+            let pause = if trouble { LOOK_AGAIN } else { runs.pause() };
+            if let Some(signal) = self.wait(pause)? {
+                return Ok(Some(signal));
+            }
+        }
+    }
+
+    /// Takes in what is new, and writes what follows, in one transaction.
+    fn round(
+        &mut self,
+        lead: &Lead,
+        runs: &mut Runs,
+        news: &mut Vec<SchedulerNews>,
+    ) -> Result<Round, StoreError> {
+        let has_news = self.store.read(|transaction| runs.has_news(transaction))?;
+        if !has_news {
+            return Ok(Round::Done);
+        }
+        let (dir, wakeup) = (&self.dir, self.wakeups[0].name());
+        self.store.transact(|transaction| {
+            let held = transaction.leases().on(&Name::Scheduler)?;
+            if !held.iter().any(|stored| stored.lease.token == lead.epoch) {
+                return Ok(Round::LeadLost);
+            }
+            runs.adopt_new(transaction, dir, news)?;
+            runs.decide(transaction, wakeup, news)?;
+            Ok(Round::Done)
+        })
+    }
+
+    /// Waits for a wake-up, a signal, or `pause`. Returns the signal, if one came.
+    fn wait(&self, pause: Duration) -> Result<Option<i32>, RunError> {
+        let what = "wake-ups cannot be waited for";
+        let mut sources: Vec<&dyn AsFd> = vec![&self.signals];
+        sources.extend(self.wakeups.iter().map(|wakeup| -> &dyn AsFd { wakeup }));
+        let ready = poll(&sources, Some(pause)).map_err(|source| RunError::Io { what, source })?;
+        if !ready[0] {
+            return Ok(None);
+        }
+        self.signals.next().map(Some).map_err(|source| RunError::Io { what, source })
+    }
+
+    /// Lets another scheduler lead at once. One that cannot be told learns it from the end of this
+    /// process.
+    fn give_up(&mut self, lead: &Lead) {
+        let _ = self.store.transact(|transaction| {
+            transaction.leases().release(&Name::Scheduler, &lead.holder, lead.epoch).map(drop)
+        });
+    }
+}
+
+impl Runs {
+    fn new() -> Self {
+        Self {
+            served: BTreeMap::new(),
+            by_client: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            capacity: SharedCapacity::new(&ResourceCost::new()),
+            placement: Placement::default(),
+            workers_changed: false,
+            last_event: None,
+        }
+    }
+
+    /// Returns how long until there is something to do without a wake-up.
+    fn pause(&self) -> Duration {
+        let due = |run: &ServedRun| Some(run.next_due()?.since(run.now()));
+        let first = self.served.values().filter_map(due).min();
+        let look = if self.served.is_empty() { IDLE } else { LOOK_AGAIN };
+        first.unwrap_or(look).min(look)
+    }
+
+    /// Returns whether a round has anything to do.
+    fn has_news(&mut self, transaction: &Transaction<'_>) -> Result<bool, StoreError> {
+        let is_due = |run: &ServedRun| {
+            run.next_due().is_some_and(|due| due <= run.now()) || run.waits_for_others()
+        };
+        self.workers_changed |= self.placement.look(transaction)?;
+        Ok(self.workers_changed
+            || self.served.values().any(is_due)
+            || !transaction.orders().reports()?.is_empty()
+            || !self.new_runs(transaction)?.is_empty()
+            || !self.requests(transaction)?.is_empty())
+    }
+
+    fn new_runs(&self, transaction: &Transaction<'_>) -> Result<Vec<String>, StoreError> {
+        let mut new = transaction.runs().served()?;
+        new.retain(|run| !self.served.contains_key(run) && !self.refused.contains(run));
+        Ok(new)
+    }
+
+    /// Returns the requests to the runs, by run.
+    fn requests(
+        &self,
+        transaction: &Transaction<'_>,
+    ) -> Result<BTreeMap<String, Vec<Request>>, StoreError> {
+        let mut requests: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for request in transaction.requests().all_pending()? {
+            let run = request.target.strip_prefix("run/");
+            if let Some(run) = run.filter(|run| self.served.contains_key(*run)) {
+                requests.entry(run.to_owned()).or_default().push(request);
+            }
+        }
+        Ok(requests)
+    }
+
+    /// Takes the lead of runs that were submitted, or that an earlier scheduler has led.
+    fn adopt_new(
+        &mut self,
+        transaction: &Transaction<'_>,
+        dir: &Path,
+        news: &mut Vec<SchedulerNews>,
+    ) -> Result<(), StoreError> {
+        for id in self.new_runs(transaction)? {
+            let record = transaction.runs().find(&id)?;
+            let workflow = record.workflow.clone();
+            match ServedRun::adopt(transaction, record, dir, &self.capacity)? {
+                Ok(run) => {
+                    run.count_busy(&self.placement);
+                    self.by_client.insert(run.client(), id.clone());
+                    self.served.insert(id.clone(), run);
+                    news.push(SchedulerNews::Began { run: id, workflow });
+                }
+                Err(error) => {
+                    self.refused.insert(id.clone());
+                    news.push(SchedulerNews::Refused { run: id, why: error.to_string() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has each run decide that something concerns, and each that gets room by that.
+    fn decide(
+        &mut self,
+        transaction: &Transaction<'_>,
+        wakeup: &str,
+        news: &mut Vec<SchedulerNews>,
+    ) -> Result<(), StoreError> {
+        let changed = self.placement.look(transaction)?;
+        self.capacity.set_limits(&self.placement.limit());
+        let mut open = self.news(transaction)?;
+        if changed || std::mem::take(&mut self.workers_changed) {
+            for run in self.served.keys() {
+                open.entry(run.clone()).or_default();
+            }
+        }
+        loop {
+            for client in self.capacity.take_woken() {
+                if let Some(run) = self.by_client.get(&client) {
+                    open.entry(run.clone()).or_default().woken = true;
+                }
+            }
+            let Some((id, round)) = open.pop_first() else { return Ok(()) };
+            let run = self.served.get_mut(&id).expect("news is for known runs");
+            let ended = run.decide(transaction, round, &self.placement, Some(wakeup))?;
+            if let Some(end) = ended {
+                let run = self.served.remove(&id).expect("it was there just now");
+                self.by_client.remove(&run.client());
+                run.leave_capacity();
+                open.remove(&id);
+                news.push(SchedulerNews::Ended { run: id, end });
+            }
+        }
+    }
+
+    /// Returns what concerns each run.
+    fn news(
+        &mut self,
+        transaction: &Transaction<'_>,
+    ) -> Result<BTreeMap<String, RoundNews>, StoreError> {
+        let mut open: BTreeMap<String, RoundNews> = BTreeMap::new();
+        for report in transaction.orders().reports()? {
+            let text = serde_json::from_str::<ReportText>(&report.text).ok();
+            match (id_of(&report.key), text, self.served.contains_key(&report.run)) {
+                (Some(id), Some(text), true) => {
+                    open.entry(report.run).or_default().reports.push((report.token, id, text));
+                }
+                // Its run has ended and did not need it any more.
+                _ => drop(transaction.orders().take(report.token)?),
+            }
+        }
+        for round in open.values_mut() {
+            round.reports.sort_by_key(|(_, _, report)| report.at);
+        }
+        for (run, requests) in self.requests(transaction)? {
+            open.entry(run).or_default().requests = requests;
+        }
+        let after = match self.last_event {
+            Some(last) => last,
+            None => transaction.events().last()?,
+        };
+        let events = transaction.events().after(after, EVENTS)?;
+        self.last_event = Some(events.last().map_or(after, |last| last.number));
+        for (id, run) in &self.served {
+            let is_due = run.next_due().is_some_and(|due| due <= run.now());
+            if is_due || run.waits_for_others() || run.is_new() {
+                open.entry(id.clone()).or_default();
+            }
+            if run.heeds_events() && !events.is_empty() {
+                open.entry(id.clone()).or_default().events.clone_from(&events);
+            }
+        }
+        Ok(open)
+    }
+}

@@ -1,0 +1,33 @@
+//! Submitting a run to the scheduler of a store.
+
+use std::collections::BTreeMap;
+
+use windlass_store::{RunRecord, Store};
+use windlass_workflow::Workflow;
+
+use crate::coordinator::{RunError, plan_as_asked};
+use crate::nesting;
+
+/// Stores a run that the scheduler of the store leads, now or once there is one. The record's id, user
+/// and workflow are filled in. `workflow` is the record's text, parsed; `env` is what its commands are given.
+/// Returns the run's id.
+pub fn submit(
+    store: &mut Store,
+    run: RunRecord,
+    workflow: Workflow,
+    env: BTreeMap<String, String>,
+) -> Result<String, RunError> {
+    workflow.require_steps()?;
+    let plan = plan_as_asked(workflow, &run)?;
+    let uid = Some(store.access().creator());
+    let run = RunRecord { workflow: plan.name, uid, env: Some(env), ..run };
+    let (id, parent) = store.transact(|transaction| {
+        let parent = nesting::parent(transaction)?;
+        let id = transaction.runs().new_id()?;
+        transaction.runs().insert(&RunRecord { id: id.clone(), ..run })?;
+        transaction.orders().announce();
+        Ok((id, parent))
+    })?;
+    parent.iter().for_each(|parent| nesting::note(store.dir(), &id, parent));
+    Ok(id)
+}

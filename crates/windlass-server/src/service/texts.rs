@@ -1,0 +1,233 @@
+//! The texts of orders, wishes and reports in the store, by which a scheduler and its workers talk.
+//!
+//! They are JSON, so that processes of another version can read them: a field that a version does not
+//! know is left out, and one that it misses has a default. Times are those of the store's clock.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass_core::{Grant, Timestamp, WorkId};
+
+use crate::command::CommandSpec;
+use crate::coordinator::attempts::{
+    CheckEnd, Limits, LogSpec, Order, OrderId, OrderKind, Report, StopMode,
+};
+use crate::ended::Ended;
+
+/// What an order tells a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OrderText {
+    kind: KindText,
+    /// What to run, or why that is unknown.
+    command: Result<CommandSpec, String>,
+    tag: String,
+    log: Option<LogSpec>,
+    output: Option<PathBuf>,
+    limits: Limits,
+    /// Until when it may run, also while no scheduler is there to end it.
+    until: Option<u64>,
+    start_by: Option<u64>,
+    /// The items of the run's resources that the attempt has, for the next scheduler.
+    #[serde(default)]
+    pub(crate) items: Vec<(usize, usize)>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KindText {
+    Command,
+    Finally,
+    Check,
+    Hook(u32),
+}
+
+/// How an order is to end.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WishText {
+    Ask { grace_ms: u64 },
+    Finish { grace_ms: u64 },
+    Kill,
+}
+
+/// What became of an order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReportText {
+    /// When nothing of it ran any more.
+    pub(crate) at: u64,
+    pub(crate) end: EndText,
+}
+
+/// How an order ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EndText {
+    Ended(Ended),
+    Checked(CheckEnd),
+    Late,
+    Lost(String),
+}
+
+/// The times of an order that only the scheduler knows, on the store's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OrderTimes {
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) start_by: Option<Timestamp>,
+}
+
+impl OrderText {
+    pub(crate) fn new(order: Order, times: OrderTimes, items: Vec<(usize, usize)>) -> Self {
+        let Order { id, command, tag, log, output, limits, .. } = order;
+        let kind = match id {
+            OrderId::Command(_) => KindText::Command,
+            OrderId::Finally(_) => KindText::Finally,
+            OrderId::Check { .. } => KindText::Check,
+            OrderId::Hook(call) => KindText::Hook(call),
+        };
+        let (until, start_by) =
+            (times.until.map(Timestamp::as_nanos), times.start_by.map(Timestamp::as_nanos));
+        Self { kind, command, tag, log, output, limits, until, start_by, items }
+    }
+
+    pub(crate) fn kind(&self) -> OrderKind {
+        match self.kind {
+            KindText::Command => OrderKind::Command,
+            KindText::Finally => OrderKind::Finally,
+            KindText::Check => OrderKind::Check,
+            KindText::Hook(call) => OrderKind::Hook(call),
+        }
+    }
+
+    /// Returns the order under the key by which a worker knows it. `now` is the time on the store's
+    /// clock, `clock` the same time on the clock by which the worker executes orders.
+    pub(crate) fn into_order<K>(self, id: K, now: Timestamp, clock: Timestamp) -> Order<K> {
+        let Self { command, tag, log, output, mut limits, until, start_by, .. } = self;
+        let left = until.map(|until| Timestamp::from_nanos(until).since(now));
+        limits.time = [limits.time, left].into_iter().flatten().min();
+        let start_by = start_by.map(|by| clock.after(Timestamp::from_nanos(by).since(now)));
+        Order { id, command, tag, log, output, limits, start_by }
+    }
+}
+
+impl From<StopMode> for WishText {
+    fn from(mode: StopMode) -> Self {
+        let millis = |grace: Duration| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        match mode {
+            StopMode::Ask { grace } => WishText::Ask { grace_ms: millis(grace) },
+            StopMode::Finish { grace } => WishText::Finish { grace_ms: millis(grace) },
+            StopMode::Kill => WishText::Kill,
+        }
+    }
+}
+
+impl From<WishText> for StopMode {
+    fn from(wish: WishText) -> Self {
+        match wish {
+            WishText::Ask { grace_ms } => StopMode::Ask { grace: Duration::from_millis(grace_ms) },
+            WishText::Finish { grace_ms } => {
+                StopMode::Finish { grace: Duration::from_millis(grace_ms) }
+            }
+            WishText::Kill => StopMode::Kill,
+        }
+    }
+}
+
+impl ReportText {
+    /// Returns what a worker reports; nothing for what concerns only the worker.
+    pub(crate) fn of<K>(report: Report<K>, now: Timestamp) -> Option<(K, Self)> {
+        let (id, end) = match report {
+            Report::Ended { id, ended } => (id, EndText::Ended(ended)),
+            Report::Checked { id, end } => (id, EndText::Checked(end)),
+            Report::Late(id) => (id, EndText::Late),
+            Report::Lost { id, why } => (id, EndText::Lost(why)),
+            Report::NoRoom(_) => return None,
+        };
+        Some((id, Self { at: now.as_nanos(), end }))
+    }
+
+    /// Returns the report as a run takes it in.
+    pub(crate) fn into_report(self, id: OrderId) -> Report {
+        match self.end {
+            EndText::Ended(ended) => Report::Ended { id, ended },
+            EndText::Checked(end) => Report::Checked { id, end },
+            EndText::Late => Report::Late(id),
+            EndText::Lost(why) => Report::Lost { id, why },
+        }
+    }
+}
+
+/// Returns a text for the store.
+pub(crate) fn to_text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("it has only texts and numbers")
+}
+
+/// Returns the key of an order in its run.
+pub(crate) fn key(id: OrderId) -> String {
+    match id {
+        OrderId::Command(Grant { work, attempt }) => format!("command {work} {attempt}"),
+        OrderId::Finally(Grant { work, attempt }) => format!("finally {work} {attempt}"),
+        OrderId::Check { work, round } => format!("check {work} {round}"),
+        OrderId::Hook(call) => format!("hook {call}"),
+    }
+}
+
+/// Returns the order that a key names; none if another version wrote it.
+pub(crate) fn id_of(key: &str) -> Option<OrderId> {
+    let mut words = key.split(' ');
+    let kind = words.next()?;
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (first, second) = (number()?, number());
+    let narrow = |number: u64| u32::try_from(number).ok();
+    let work = || WorkId::new(first);
+    let grant = || Some(Grant { work: work()?, attempt: narrow(second?)? });
+    Some(match kind {
+        "command" => OrderId::Command(grant()?),
+        "finally" => OrderId::Finally(grant()?),
+        "check" => OrderId::Check { work: work()?, round: second? },
+        "hook" => OrderId::Hook(narrow(first)?),
+        _ => return None,
+    })
+}
+
+/// The environment that a submission takes along: variables of the user that most commands need.
+pub(crate) const TAKEN_ALONG: [&str; 7] =
+    ["PATH", "HOME", "USER", "SHELL", "LANG", "TZ", "VIRTUAL_ENV"];
+
+/// Returns the variables of this process that a submission takes along: the usual ones, those of the
+/// locale, and the named ones.
+pub fn submitted_env<'a>(named: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, String> {
+    let named: Vec<_> = named.into_iter().collect();
+    let is_taken = |name: &str| {
+        TAKEN_ALONG.contains(&name) || name.starts_with("LC_") || named.contains(&name)
+    };
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| is_taken(name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_names_its_order() {
+        let work = WorkId::from_index(7);
+        let grant = Grant { work, attempt: 3 };
+        let round = u64::MAX;
+        let ids = [
+            OrderId::Command(grant),
+            OrderId::Finally(grant),
+            OrderId::Check { work, round },
+            OrderId::Hook(2),
+        ];
+        for id in ids {
+            assert_eq!(id_of(&key(id)), Some(id));
+        }
+        for unknown in ["", "command", "command 1", "command x 1", "dance 1 2"] {
+            assert_eq!(id_of(unknown), None, "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! A worker: executes the orders of a scheduler, and reports how they ended.
+//!
+//! It works under a lease on its name. The token of the lease is its *life*: orders are written to a life,
+//! and a life that is over reports nothing any more. A worker that begins first ends whatever earlier lives of
+//! its name have left running, and only then reports their orders: as they ended, where the ledger knows it,
+//! and otherwise as lost.
+//!
+//! An order may be running from the commit that wrote it, so nothing is acknowledged. A report follows once no
+//! process of the order is left, and is repeated until the store has it. Everything that ends an order by time
+//! is part of the order, so a worker needs no scheduler for it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use thiserror::Error;
+use windlass_core::{HolderId, LeaseTerms, Name, Need};
+use windlass_store::{
+    Access, BootClock, Claim, Claimed, Clock as _, Life, Process, Store, StoreError, StoredWorker,
+    Topic, Transaction, Wakeup, WorkerState, check_text,
+};
+
+use super::ledger::Ledger;
+use super::texts::{EndText, OrderText, ReportText, WishText, to_text};
+use crate::clock::Clock;
+use crate::coordinator::RunError;
+use crate::coordinator::attempts::{
+    Attempts, LocalAttempts, News, OrderKey, OrderKind, Report, StopMode,
+};
+use crate::heartbeat::Heartbeat;
+use crate::process_tag;
+use crate::tree;
+
+/// How often to look for orders without a wake-up.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How long to wait before a report that the store has not taken is repeated.
+const REPORT_AGAIN: Duration = Duration::from_millis(250);
+/// How long a child may take from its fork until it executes its program.
+const EXEC_TIME: Duration = Duration::from_millis(500);
+/// How many checks and hooks a worker executes beside its commands, at least.
+const BESIDE: usize = 64;
+
+/// How a worker works.
+#[derive(Clone, Debug)]
+pub struct WorkerSettings {
+    /// Its name, which no other worker of the store has.
+    pub name: String,
+    /// How many commands it executes at a time.
+    pub slots: u32,
+    /// How long its lease lasts without heartbeats.
+    pub lease: Duration,
+    /// After which time without orders and without a scheduler it ends; none if it never does.
+    pub idle: Option<Duration>,
+}
+
+/// Executes orders.
+pub struct Worker {
+    store: Store,
+    settings: WorkerSettings,
+    life: Life,
+    holder: HolderId,
+    attempts: LocalAttempts<OrderToken>,
+    /// The orders that were taken, each with the wish that was heeded last.
+    taken: BTreeMap<u64, TakenOrder>,
+    /// The last order that was taken.
+    last: u64,
+    /// Reports that the store does not have yet.
+    reports: Vec<(u64, String)>,
+    ledger: Ledger,
+    clock: Clock,
+    boot: BootClock,
+    wakeup: Wakeup,
+    /// Since when there has been nothing to do.
+    idle_since: Instant,
+    state: WorkerState,
+    /// The store cannot be used at the moment, as was told.
+    trouble: bool,
+    _heartbeat: Heartbeat,
+    /// Locked for as long as this process is the worker.
+    _presence: File,
+}
+
+/// An order by its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OrderToken {
+    token: u64,
+    kind: OrderKind,
+}
+
+impl OrderKey for OrderToken {
+    fn kind(self) -> OrderKind {
+        self.kind
+    }
+}
+
+struct TakenOrder {
+    id: OrderToken,
+    wish: Option<String>,
+}
+
+/// What a worker tells its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerNews {
+    /// It takes orders.
+    Ready {
+        /// Its life.
+        life: Life,
+        /// How many orders of its earlier lives it has reported as lost.
+        lost: usize,
+    },
+    /// It takes no new orders, and ends once those that it has have ended.
+    Draining,
+    /// The store cannot be used at the moment; the worker tries again.
+    Trouble(String),
+    /// The store can be used again.
+    Recovered,
+}
+
+/// Why a worker has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerEnd {
+    /// A signal has asked it to, and all of its orders have ended.
+    Drained,
+    /// A second signal has come; its orders were killed and reported as lost.
+    Killed,
+    /// It had nothing to do for long.
+    Idle,
+    /// Its lease is gone: another process is the worker of that name. Its orders were killed.
+    LifeOver,
+}
+
+/// Why a process cannot be a worker.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The name cannot be one of a worker.
+    #[error("invalid worker name {name:?}: use letters, digits, dots, dashes and underscores")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// Another process is the worker of that name.
+    #[error("a worker named {name} is already running; give this one another name with --name")]
+    Running {
+        /// The name.
+        name: String,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Orders cannot be executed.
+    #[error(transparent)]
+    Execute(#[from] RunError),
+}
+
+/// Returns the name of this machine, which is the name of its worker unless it has another.
+#[must_use]
+pub fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if is_worker_name(name) { name.to_owned() } else { "worker".to_owned() }
+}
+
+fn is_worker_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    check_text(name).is_ok()
+        && name.chars().all(plain)
+        && !name.starts_with('.')
+        && name.len() <= 200
+}
+
+/// Returns the tag that every process of a worker carries.
+fn worker_tag(name: &str) -> String {
+    format!("worker-{name}")
+}
+
+impl Worker {
+    /// Becomes the worker of a name: ends what its earlier lives have left running, and reports their
+    /// orders.
+    pub fn start(
+        mut store: Store,
+        settings: WorkerSettings,
+        tell: &mut dyn FnMut(&WorkerNews),
+    ) -> Result<Self, WorkerError> {
+        let io = |what| move |source| WorkerError::Io { what, source };
+        let name = settings.name.clone();
+        if !is_worker_name(&name) {
+            return Err(WorkerError::Name { name });
+        }
+        let dir = store.dir().join("workers").join(&name);
+        let presence =
+            take_presence(&dir).map_err(io("cannot lock the directory of the worker"))?;
+        let Some(_presence) = presence else { return Err(WorkerError::Running { name }) };
+        let tag = worker_tag(&name);
+        tree::kill(&process_tag::tree_of(&tag))
+            .map_err(io("cannot kill the processes that an earlier life of the worker has left"))?;
+        let (mut ledger, ends) =
+            Ledger::open(&dir).map_err(io("cannot open the worker's ledger"))?;
+        let wakeup = store.register(&Topic::Orders)?;
+        let process = Process::current().map_err(io("this process cannot be identified"))?;
+        let holder = HolderId::new(format!("worker {name}[{}.{}]", process.pid, process.started));
+        let boot = BootClock::start()?;
+        let now = boot.now().at;
+        let begun = store.transact(|transaction| {
+            let begin = Begin { settings: &settings, holder: &holder, process: &process };
+            begin.life(transaction, &ends, now)
+        })?;
+        let Some((life, lost)) = begun else { return Err(WorkerError::Running { name }) };
+        ledger.clear().map_err(io("cannot write the worker's ledger"))?;
+        let terms = lease_terms(settings.lease);
+        let heartbeat = Heartbeat::of_process(store.opener(), process, terms);
+        let clock = Clock::start();
+        let at_once = BESIDE.saturating_add(settings.slots as usize);
+        let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
+        attempts.watch(wakeup.as_fd()).map_err(io("wake-ups cannot be watched"))?;
+        tell(&WorkerNews::Ready { life: life.clone(), lost });
+        Ok(Self {
+            store,
+            settings,
+            life,
+            holder,
+            attempts,
+            taken: BTreeMap::new(),
+            last: 0,
+            reports: Vec::new(),
+            ledger,
+            clock,
+            boot,
+            wakeup,
+            idle_since: Instant::now(),
+            state: WorkerState::Up,
+            trouble: false,
+            _heartbeat: heartbeat.map_err(io("heartbeats cannot be sent"))?,
+            _presence,
+        })
+    }
+
+    /// Executes orders until a signal asks it to end, or there has been nothing to do for long.
+    pub fn work(mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<WorkerEnd, WorkerError> {
+        loop {
+            let looked = self.look();
+            if !self.heed_trouble(looked, tell) {
+                return self.end(WorkerEnd::LifeOver);
+            }
+            if let Some(end) = self.is_over()? {
+                return self.end(end);
+            }
+            let pause = if self.reports.is_empty() { LOOK_AGAIN } else { REPORT_AGAIN };
+            for news in self.attempts.wait(Some(pause))? {
+                match news {
+                    News::Report(report) => self.note(report)?,
+                    News::Signal(_) if self.state == WorkerState::Draining => {
+                        return self.end(WorkerEnd::Killed);
+                    }
+                    News::Signal(_) => {
+                        self.state = WorkerState::Draining;
+                        tell(&WorkerNews::Draining);
+                        let drained = self.announce();
+                        self.heed_trouble(drained.map(|()| true), tell);
+                    }
+                    News::Wakeup => self.wakeup.drain(),
+                }
+            }
+        }
+    }
+
+    /// Reports what has ended, takes new orders, and heeds wishes. Returns whether this life still has
+    /// the worker's name.
+    fn look(&mut self) -> Result<bool, WorkerError> {
+        if !self.report()? {
+            return Ok(false);
+        }
+        let (life, last) = (&self.life, self.last);
+        let (orders, wishes) = self.store.read(|transaction| {
+            let orders = transaction.orders();
+            Ok((orders.of_life(life, last)?, orders.wishes(life)?))
+        })?;
+        for order in orders {
+            self.last = order.token;
+            self.take(order.token, &order.text)?;
+        }
+        for (token, wish) in wishes {
+            self.heed(token, wish)?;
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, token: u64, text: &str) -> Result<(), WorkerError> {
+        let Ok(order) = serde_json::from_str::<OrderText>(text) else {
+            let why = "the order was written by another version of windlass".to_owned();
+            self.reports.push((token, self.lost(why)));
+            return Ok(());
+        };
+        let id = OrderToken { token, kind: order.kind() };
+        let order = order.into_order(id, self.boot.now().at, self.clock.now());
+        if let Some(dir) = order.log.as_ref().and_then(|log| log.path.parent()) {
+            let what = "cannot create the directory of the run's logs";
+            Access::create_dir(dir).map_err(|source| WorkerError::Io { what, source })?;
+        }
+        self.taken.insert(token, TakenOrder { id, wish: None });
+        self.attempts.prepare(order);
+        Ok(self.attempts.start_prepared()?)
+    }
+
+    fn heed(&mut self, token: u64, wish: Option<String>) -> Result<(), WorkerError> {
+        let Some(taken) = self.taken.get_mut(&token) else { return Ok(()) };
+        if wish.is_none() || taken.wish == wish {
+            return Ok(());
+        }
+        let mode = wish.as_deref().and_then(|wish| serde_json::from_str::<WishText>(wish).ok());
+        taken.wish = wish;
+        Ok(self.attempts.stop(taken.id, mode.map_or(StopMode::Kill, StopMode::from))?)
+    }
+
+    /// Notes how an order has ended, before the store is told.
+    fn note(&mut self, report: Report<OrderToken>) -> Result<(), WorkerError> {
+        let Some((id, text)) = ReportText::of(report, self.boot.now().at) else { return Ok(()) };
+        self.taken.remove(&id.token);
+        let end = [(id.token, to_text(&text))];
+        let what = "cannot write the worker's ledger";
+        self.ledger.note(&end).map_err(|source| WorkerError::Io { what, source })?;
+        self.reports.extend(end);
+        Ok(())
+    }
+
+    /// Has the store take the reports. Returns whether this life still has the worker's name.
+    fn report(&mut self) -> Result<bool, WorkerError> {
+        if self.reports.is_empty() {
+            return Ok(true);
+        }
+        let (life, reports) = (&self.life, &self.reports);
+        let durability = windlass_store::Durability::Process;
+        let taken = self
+            .store
+            .transact_with(durability, |transaction| transaction.orders().report(life, reports))?;
+        if taken {
+            self.reports.clear();
+            let what = "cannot write the worker's ledger";
+            self.ledger.clear().map_err(|source| WorkerError::Io { what, source })?;
+        }
+        Ok(taken)
+    }
+
+    /// Stores that the worker takes no new orders.
+    fn announce(&mut self) -> Result<(), WorkerError> {
+        let worker = stored(&self.settings, self.life.clone(), self.state);
+        Ok(self.store.transact(|transaction| {
+            let since_ms = transaction.now().wall_ms;
+            transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })
+        })?)
+    }
+
+    /// Tells the user once that the store cannot be used, and that it can again. Returns whether this
+    /// life still has the worker's name, as far as that is known.
+    fn heed_trouble(
+        &mut self,
+        looked: Result<bool, WorkerError>,
+        tell: &mut dyn FnMut(&WorkerNews),
+    ) -> bool {
+        match looked {
+            Ok(alive) => {
+                if std::mem::take(&mut self.trouble) {
+                    tell(&WorkerNews::Recovered);
+                }
+                alive
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.trouble, true) {
+                    tell(&WorkerNews::Trouble(error.to_string()));
+                }
+                true
+            }
+        }
+    }
+
+    /// Returns how the worker ends, if it has nothing to do any more.
+    fn is_over(&mut self) -> Result<Option<WorkerEnd>, WorkerError> {
+        if !self.taken.is_empty() || !self.reports.is_empty() || self.trouble {
+            self.idle_since = Instant::now();
+            return Ok(None);
+        }
+        if self.state == WorkerState::Draining {
+            return Ok(Some(WorkerEnd::Drained));
+        }
+        let Some(idle) = self.settings.idle.filter(|idle| self.idle_since.elapsed() >= *idle)
+        else {
+            return Ok(None);
+        };
+        let led = self.store.read(|transaction| {
+            let leases = transaction.leases().on(&Name::Scheduler)?;
+            Ok(leases.iter().any(|stored| !stored.owner.is_gone()))
+        })?;
+        if led {
+            self.idle_since = Instant::now();
+        }
+        Ok((!led && !idle.is_zero()).then_some(WorkerEnd::Idle))
+    }
+
+    /// Ends everything that runs, and gives up the name.
+    fn end(mut self, end: WorkerEnd) -> Result<WorkerEnd, WorkerError> {
+        self.attempts.finish()?;
+        if end == WorkerEnd::LifeOver {
+            return Ok(end);
+        }
+        let why = "its worker was ended by a second signal";
+        let taken = std::mem::take(&mut self.taken);
+        let lost: Vec<_> =
+            taken.into_keys().map(|token| (token, self.lost(why.to_owned()))).collect();
+        self.reports.extend(lost);
+        self.report()?;
+        let (life, holder) = (&self.life, &self.holder);
+        self.store.transact(|transaction| {
+            transaction.orders().delete_worker(life)?;
+            let name = Name::Worker(life.worker.clone());
+            transaction.leases().release(&name, holder, life.token).map(drop)
+        })?;
+        Ok(end)
+    }
+
+    fn lost(&self, why: String) -> String {
+        to_text(&ReportText { at: self.boot.now().at.as_nanos(), end: EndText::Lost(why) })
+    }
+}
+
+/// How a life begins.
+struct Begin<'a> {
+    settings: &'a WorkerSettings,
+    holder: &'a HolderId,
+    process: &'a Process,
+}
+
+impl Begin<'_> {
+    /// Takes the worker's name, and reports the orders of its earlier lives, of which no process is left.
+    /// Returns how many of them are lost; none if another process has the name.
+    fn life(
+        &self,
+        transaction: &Transaction<'_>,
+        ends: &BTreeMap<u64, String>,
+        now: windlass_core::Timestamp,
+    ) -> Result<Option<(Life, usize)>, StoreError> {
+        let name = self.settings.name.clone();
+        let needs = [Need::one(Name::Worker(name.clone()))];
+        let terms = lease_terms(self.settings.lease);
+        let process = Some(self.process);
+        let claim = Claim { process, terms, ..Claim::new(self.holder, &needs) };
+        let Claimed::Held(holds) = transaction.leases().claim(&claim)? else {
+            transaction.leases().leave_queue(self.holder)?;
+            return Ok(None);
+        };
+        let life = Life { worker: name, token: holds[0].token };
+        let why = "its worker was killed".to_owned();
+        let lost = to_text(&ReportText { at: now.as_nanos(), end: EndText::Lost(why) });
+        let report = |token: u64| (token, ends.get(&token).unwrap_or(&lost).clone());
+        let orders = transaction.orders().before(&life)?;
+        let reports: Vec<_> = orders.iter().map(|order| report(order.token)).collect();
+        transaction.orders().bury(&reports)?;
+        let since_ms = transaction.now().wall_ms;
+        let worker = stored(self.settings, life.clone(), WorkerState::Up);
+        transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })?;
+        let lost = reports.iter().filter(|(token, _)| !ends.contains_key(token)).count();
+        Ok(Some((life, lost)))
+    }
+}
+
+fn stored(settings: &WorkerSettings, life: Life, state: WorkerState) -> StoredWorker {
+    StoredWorker { life, slots: settings.slots, state, since_ms: 0 }
+}
+
+fn lease_terms(lease: Duration) -> LeaseTerms {
+    LeaseTerms { heartbeat_timeout: lease, ..LeaseTerms::default() }
+}
+
+/// Locks the directory of a worker for this process; none if another process has it.
+fn take_presence(dir: &Path) -> io::Result<Option<File>> {
+    Access::create_dir(dir)?;
+    let path: PathBuf = dir.join("lock");
+    let file = Access::open(&path, File::options().write(true))?;
+    let began = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            // A child of a killed worker keeps the lock until it executes its program.
+            Err(Errno::WOULDBLOCK) if began.elapsed() < EXEC_TIME => thread::sleep(EXEC_TIME / 100),
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

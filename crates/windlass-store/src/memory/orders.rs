@@ -1,0 +1,114 @@
+//! Orders, reports and workers in memory.
+
+use std::collections::BTreeMap;
+
+use super::MemoryTransaction;
+use crate::error::StoreError;
+use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
+use crate::tables::OrderTables;
+
+#[derive(Clone, Default)]
+pub(super) struct Orders {
+    orders: BTreeMap<u64, StoredOrder>,
+    last: u64,
+    reports: BTreeMap<u64, String>,
+    workers: BTreeMap<String, StoredWorker>,
+}
+
+impl Orders {
+    fn all(&self, is_wanted: impl Fn(&StoredOrder) -> bool) -> Vec<StoredOrder> {
+        self.orders.values().filter(|order| is_wanted(order)).cloned().collect()
+    }
+}
+
+impl OrderTables for MemoryTransaction {
+    fn insert_order(
+        &self,
+        run: &str,
+        key: &str,
+        life: &Life,
+        text: &str,
+    ) -> Result<u64, StoreError> {
+        let orders = &mut self.tables().orders;
+        orders.last += 1;
+        let (token, life) = (orders.last, life.clone());
+        let (run, key, text) = (run.to_owned(), key.to_owned(), text.to_owned());
+        orders.orders.insert(token, StoredOrder { token, run, key, life, text, wish: None });
+        Ok(token)
+    }
+
+    fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
+        if let Some(order) = self.tables().orders.orders.get_mut(&token) {
+            order.wish = Some(wish.to_owned());
+        }
+        Ok(())
+    }
+
+    fn orders_of_life(&self, life: &Life, after: u64) -> Result<Vec<StoredOrder>, StoreError> {
+        Ok(self.tables().orders.all(|order| order.life == *life && order.token > after))
+    }
+
+    fn wishes(&self, life: &Life) -> Result<Vec<(u64, Option<String>)>, StoreError> {
+        let orders = self.orders_of_life(life, 0)?.into_iter();
+        Ok(orders.map(|order| (order.token, order.wish)).collect())
+    }
+
+    fn orders_before(&self, life: &Life) -> Result<Vec<StoredOrder>, StoreError> {
+        let orders = &self.tables().orders;
+        let is_earlier =
+            |order: &StoredOrder| order.life.worker == life.worker && order.life.token < life.token;
+        Ok(orders.all(|order| is_earlier(order) && !orders.reports.contains_key(&order.token)))
+    }
+
+    fn orders_of_run(&self, run: &str) -> Result<Vec<StoredOrder>, StoreError> {
+        Ok(self.tables().orders.all(|order| order.run == run))
+    }
+
+    fn order_counts(&self) -> Result<Vec<(Life, usize)>, StoreError> {
+        let mut counts: BTreeMap<Life, usize> = BTreeMap::new();
+        for order in self.tables().orders.orders.values() {
+            *counts.entry(order.life.clone()).or_default() += 1;
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError> {
+        let orders = &mut self.tables().orders;
+        if orders.orders.contains_key(&token) {
+            orders.reports.entry(token).or_insert_with(|| text.to_owned());
+        }
+        Ok(())
+    }
+
+    fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        let tables = self.tables();
+        let Orders { orders, reports, .. } = &tables.orders;
+        let report = |(token, text): (&u64, &String)| {
+            let StoredOrder { run, key, .. } = orders[token].clone();
+            StoredReport { token: *token, run, key, text: text.clone() }
+        };
+        Ok(reports.iter().map(report).collect())
+    }
+
+    fn take_report(&self, token: u64) -> Result<bool, StoreError> {
+        let orders = &mut self.tables().orders;
+        let report = orders.reports.remove(&token);
+        let order = orders.orders.remove(&token);
+        Ok(report.is_some() && order.is_some())
+    }
+
+    fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
+        let workers = &mut self.tables().orders.workers;
+        workers.insert(worker.life.worker.clone(), worker.clone());
+        Ok(())
+    }
+
+    fn delete_worker(&self, life: &Life) -> Result<(), StoreError> {
+        self.tables().orders.workers.retain(|_, worker| worker.life != *life);
+        Ok(())
+    }
+
+    fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
+        Ok(self.tables().orders.workers.values().cloned().collect())
+    }
+}

@@ -1,0 +1,136 @@
+//! Orders, reports and workers, in SQL.
+
+use rusqlite::{Row, params};
+use windlass_core::Token;
+
+use super::tables::SqliteTables;
+use crate::error::StoreError;
+use crate::order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
+use crate::tables::OrderTables;
+
+/// The columns of an order, in the order in which [`order`] reads them.
+const ORDER: &str = "token, run, key, worker, life, text, wish";
+
+impl OrderTables for SqliteTables<'_> {
+    fn insert_order(
+        &self,
+        run: &str,
+        key: &str,
+        life: &Life,
+        text: &str,
+    ) -> Result<u64, StoreError> {
+        let insert =
+            "INSERT INTO work_order (run, key, worker, life, text) VALUES (?1, ?2, ?3, ?4, ?5)";
+        self.execute(insert, params![run, key, life.worker, life.token.0, text])?;
+        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+    }
+
+    fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
+        self.execute("UPDATE work_order SET wish = ?2 WHERE token = ?1", params![token, wish])?;
+        Ok(())
+    }
+
+    fn orders_of_life(&self, life: &Life, after: u64) -> Result<Vec<StoredOrder>, StoreError> {
+        let query = format!(
+            "SELECT {ORDER} FROM work_order WHERE worker = ?1 AND life = ?2 AND token > ?3 ORDER BY token"
+        );
+        self.all(&query, params![life.worker, life.token.0, after], order)
+    }
+
+    fn wishes(&self, life: &Life) -> Result<Vec<(u64, Option<String>)>, StoreError> {
+        let query =
+            "SELECT token, wish FROM work_order WHERE worker = ?1 AND life = ?2 ORDER BY token";
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        self.all(query, params![life.worker, life.token.0], read)
+    }
+
+    fn orders_before(&self, life: &Life) -> Result<Vec<StoredOrder>, StoreError> {
+        let query = format!(
+            "SELECT {ORDER} FROM work_order WHERE worker = ?1 AND life < ?2
+             AND token NOT IN (SELECT token FROM report) ORDER BY token"
+        );
+        self.all(&query, params![life.worker, life.token.0], order)
+    }
+
+    fn orders_of_run(&self, run: &str) -> Result<Vec<StoredOrder>, StoreError> {
+        self.all(
+            &format!("SELECT {ORDER} FROM work_order WHERE run = ?1 ORDER BY token"),
+            [run],
+            order,
+        )
+    }
+
+    fn order_counts(&self) -> Result<Vec<(Life, usize)>, StoreError> {
+        let query = "SELECT worker, life, count(*) FROM work_order GROUP BY worker, life";
+        self.all(query, [], |row| Ok((life(row, 0)?, row.get(2)?)))
+    }
+
+    fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError> {
+        // The scheduler may have taken the report in, and the reporter not have learned of it.
+        let insert = "INSERT OR IGNORE INTO report (token, text)
+            SELECT token, ?2 FROM work_order WHERE token = ?1";
+        self.execute(insert, params![token, text])?;
+        Ok(())
+    }
+
+    fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        let query = "SELECT token, run, key, report.text FROM report JOIN work_order USING (token)
+            ORDER BY token";
+        self.all(query, [], |row| {
+            Ok(StoredReport {
+                token: row.get(0)?,
+                run: row.get(1)?,
+                key: row.get(2)?,
+                text: row.get(3)?,
+            })
+        })
+    }
+
+    fn take_report(&self, token: u64) -> Result<bool, StoreError> {
+        let report = self.execute("DELETE FROM report WHERE token = ?1", [token])?;
+        let order = self.execute("DELETE FROM work_order WHERE token = ?1", [token])?;
+        Ok((report, order) == (1, 1))
+    }
+
+    fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
+        let put = "INSERT OR REPLACE INTO worker (name, life, slots, state, since_ms)
+            VALUES (?1, ?2, ?3, ?4, ?5)";
+        let StoredWorker { life, slots, state, since_ms } = worker;
+        self.execute(put, params![life.worker, life.token.0, slots, state.word(), since_ms])?;
+        Ok(())
+    }
+
+    fn delete_worker(&self, life: &Life) -> Result<(), StoreError> {
+        let delete = "DELETE FROM worker WHERE name = ?1 AND life = ?2";
+        self.execute(delete, params![life.worker, life.token.0])?;
+        Ok(())
+    }
+
+    fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
+        let query = "SELECT name, life, slots, state, since_ms FROM worker ORDER BY name";
+        self.all(query, [], |row| {
+            let state = WorkerState::from_word(&row.get::<_, String>(3)?);
+            Ok(StoredWorker {
+                life: life(row, 0)?,
+                slots: row.get(2)?,
+                state: state.ok_or(rusqlite::Error::IntegralValueOutOfRange(3, 0))?,
+                since_ms: row.get(4)?,
+            })
+        })
+    }
+}
+
+fn order(row: &Row<'_>) -> rusqlite::Result<StoredOrder> {
+    Ok(StoredOrder {
+        token: row.get(0)?,
+        run: row.get(1)?,
+        key: row.get(2)?,
+        life: life(row, 3)?,
+        text: row.get(5)?,
+        wish: row.get(6)?,
+    })
+}
+
+fn life(row: &Row<'_>, column: usize) -> rusqlite::Result<Life> {
+    Ok(Life { worker: row.get(column)?, token: Token(row.get(column + 1)?) })
+}

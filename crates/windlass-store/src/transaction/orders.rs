@@ -1,0 +1,126 @@
+//! Orders and reports: what a scheduler has workers execute, and how that ended.
+
+use windlass_core::Name;
+
+use super::Notices;
+use crate::error::StoreError;
+use crate::name::check_text;
+use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
+use crate::process::Process;
+use crate::tables::Tables;
+use crate::wakeup::{Notice, Topic};
+
+/// The orders, the reports and the workers of a store, within a [`Transaction`](super::Transaction).
+pub struct Orders<'a> {
+    tables: &'a dyn Tables,
+    notices: &'a Notices,
+}
+
+impl<'a> Orders<'a> {
+    pub(super) fn new(tables: &'a dyn Tables, notices: &'a Notices) -> Self {
+        Self { tables, notices }
+    }
+
+    /// Writes an order for a worker and returns its token.
+    pub fn write(&self, run: &str, key: &str, life: &Life, text: &str) -> Result<u64, StoreError> {
+        self.notices.add([Notice::All(Topic::Orders)]);
+        self.tables.insert_order(run, key, life, text)
+    }
+
+    /// Has schedulers look at the store after the commit.
+    pub fn announce(&self) {
+        self.notices.add([Notice::All(Topic::Reports)]);
+    }
+
+    /// Says how an order is to end. Does nothing if it has been taken in already.
+    pub fn wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
+        self.notices.add([Notice::All(Topic::Orders)]);
+        self.tables.set_wish(token, wish)
+    }
+
+    /// Returns the orders of a life with tokens above `after`, in order.
+    pub fn of_life(&self, life: &Life, after: u64) -> Result<Vec<StoredOrder>, StoreError> {
+        self.tables.orders_of_life(life, after)
+    }
+
+    /// Returns the tokens of the orders of a life, each with its wish.
+    pub fn wishes(&self, life: &Life) -> Result<Vec<(u64, Option<String>)>, StoreError> {
+        self.tables.wishes(life)
+    }
+
+    /// Returns the orders that earlier lives of a worker have not reported.
+    pub fn before(&self, life: &Life) -> Result<Vec<StoredOrder>, StoreError> {
+        self.tables.orders_before(life)
+    }
+
+    /// Returns the orders of a run that were not taken in, in order.
+    pub fn of_run(&self, run: &str) -> Result<Vec<StoredOrder>, StoreError> {
+        self.tables.orders_of_run(run)
+    }
+
+    /// Returns how many orders of each life were not taken in.
+    pub fn counts(&self) -> Result<Vec<(Life, usize)>, StoreError> {
+        self.tables.order_counts()
+    }
+
+    /// Reports what became of orders, for a life that is not over. The same report may be written again.
+    /// Returns whether the life still holds its worker's name; if it does not, nothing was written.
+    pub fn report(&self, life: &Life, reports: &[(u64, String)]) -> Result<bool, StoreError> {
+        if !self.is_alive(life)? {
+            return Ok(false);
+        }
+        self.put_reports(reports)?;
+        Ok(true)
+    }
+
+    /// Reports what became of the orders of lives that are over, all of whose processes are gone.
+    pub fn bury(&self, reports: &[(u64, String)]) -> Result<(), StoreError> {
+        self.put_reports(reports)
+    }
+
+    fn put_reports(&self, reports: &[(u64, String)]) -> Result<(), StoreError> {
+        self.notices.add([Notice::All(Topic::Reports)]);
+        reports.iter().try_for_each(|(token, text)| self.tables.put_report(*token, text))
+    }
+
+    /// Returns the reports that were not taken in, in the order of their orders.
+    pub fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        self.tables.reports()
+    }
+
+    /// Deletes an order and its report, because the same transaction takes the report in. Returns
+    /// whether both were there.
+    pub fn take(&self, token: u64) -> Result<bool, StoreError> {
+        self.tables.take_report(token)
+    }
+
+    /// Returns whether a life holds its worker's name.
+    pub fn is_alive(&self, life: &Life) -> Result<bool, StoreError> {
+        self.tables.is_held_as(&Name::Worker(life.worker.clone()), life.token)
+    }
+
+    /// Returns the process of a life that is not over.
+    pub fn process_of(&self, life: &Life) -> Result<Option<Process>, StoreError> {
+        let leases = self.tables.leases(Some(&Name::Worker(life.worker.clone())))?;
+        let lease = leases.into_iter().find(|stored| stored.lease.token == life.token);
+        Ok(lease.and_then(|stored| stored.owner.process).filter(|process| !process.is_gone()))
+    }
+
+    /// Inserts a worker, or replaces an earlier life of it.
+    pub fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
+        check_text(&worker.life.worker)?;
+        self.notices.add([Notice::All(Topic::Reports)]);
+        self.tables.put_worker(worker)
+    }
+
+    /// Deletes a worker, unless it has begun another life.
+    pub fn delete_worker(&self, life: &Life) -> Result<(), StoreError> {
+        self.notices.add([Notice::All(Topic::Reports)]);
+        self.tables.delete_worker(life)
+    }
+
+    /// Returns the workers, by name.
+    pub fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
+        self.tables.workers()
+    }
+}
