@@ -113,8 +113,7 @@ fn hint(guard: &str, waiting: &BTreeSet<String>) -> String {
 /// guards are checked again when it is resumed.
 fn at_guards(view: &RunView, step: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let places = view.places(step)?;
-    let is_led = matches!(view.state, RunState::UnderWay { .. });
-    let guarded = view.guarded().into_iter().filter(|_| is_led);
+    let guarded = view.guarded().into_iter().filter(|_| view.state.goes_on());
     let waiting: BTreeSet<_> = guarded.map(|(step, _)| step).collect();
     let names = places.iter().map(|place| view.steps[*place].name.as_str());
     let steps: Vec<_> = names.filter(|step| waiting.contains(step)).map(str::to_owned).collect();

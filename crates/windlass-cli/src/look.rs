@@ -12,7 +12,7 @@ use crate::times::{between, span};
 pub(crate) fn run_ink(state: RunState) -> Option<Ink> {
     match state {
         RunState::UnderWay { .. } => Some(Ink::Cyan),
-        RunState::Interrupted => Some(Ink::Yellow),
+        RunState::Queued | RunState::Interrupted => Some(Ink::Yellow),
         RunState::Ended(end) => outcome_ink(end.outcome),
         _ => None,
     }

@@ -120,7 +120,7 @@ pub(crate) fn cancel(
     let options = shown.options(Verb::Cancel, &store);
     match Coordinator::cancel(store, &run, step.as_deref()) {
         Ok(coordinator) => lead(coordinator, options).map(|_| Exit::Success),
-        Err(RunError::Led { .. }) => {
+        Err(RunError::Led { .. } | RunError::Served { .. }) => {
             let mut store = state::open(state)?;
             let steps = step.as_deref().map(|step| open_steps(&mut store, &run, step));
             let steps = steps.transpose()?;

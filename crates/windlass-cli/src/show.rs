@@ -156,6 +156,9 @@ impl Page<'_> {
             RunState::Interrupted => {
                 ("next", format!("go on with: windlass resume {}", view.run.id))
             }
+            RunState::Queued => {
+                ("next", "no scheduler is running; start one with: windlass serve".to_owned())
+            }
             _ => ("so far", span(times.since(view.created_ms))),
         }
     }

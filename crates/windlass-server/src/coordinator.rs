@@ -154,6 +154,9 @@ impl Coordinator {
     ) -> Result<(Self, Option<RunEnd>), RunError> {
         let run = store.run(run)?;
         users::expect_owner(&run.id, run.uid)?;
+        if run.env.is_some() {
+            return Err(RunError::Served { run: run.id });
+        }
         let plan = plan_of(&run)?;
         let taken =
             store.transact(|transaction| Leader::take_over(transaction, run, &plan, expected))?;

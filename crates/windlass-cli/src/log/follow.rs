@@ -82,7 +82,7 @@ fn is_over(view: &RunView, wanted: &Wanted) -> bool {
             wanted.own.contains(&last.log) || wanted.own.contains(&finally)
         })
     };
-    let over = !matches!(view.state, RunState::UnderWay { .. })
+    let over = !view.state.goes_on()
         || wanted.own.is_any_in(&view.logs)
             && steps.all(|step| step.state.is_end() || is_own(step));
     let ended = |place: usize| match wanted.attempt {

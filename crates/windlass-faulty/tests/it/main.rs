@@ -12,5 +12,6 @@ mod moments;
 mod points;
 mod random;
 mod record;
+mod served;
 #[path = "../../../windlass-cli/tests/it/surroundings.rs"]
 mod surroundings;

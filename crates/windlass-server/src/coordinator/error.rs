@@ -42,6 +42,12 @@ pub enum RunError {
         /// Who leads it.
         by: HolderId,
     },
+    /// The run was submitted to a service.
+    #[error("run {run} was submitted to a service: `windlass serve` leads it")]
+    Served {
+        /// The run.
+        run: String,
+    },
     /// The run is another user's.
     #[error(
         "run {run} belongs to {}; only that user and root may cancel, retry, resume or prune it",

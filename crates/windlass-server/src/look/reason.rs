@@ -24,7 +24,7 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
     let queued = names.queued(view);
     // The run's leader finds out what has ended since by time alone.
     let before: Vec<_> = works.clone().map(|work| view.schedule.reasons(work)).collect();
-    if matches!(view.state, RunState::UnderWay { .. }) {
+    if view.state.goes_on() {
         view.schedule.settle(|work| queued.contains_key(&work));
     }
     let view = &*view;
@@ -33,8 +33,8 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
         match view.state {
             _ if state.is_end() => Vec::new(),
             // The step has run, and waits for what it has to ensure.
-            RunState::UnderWay { .. } if state == StepState::Running => guards(view, work),
-            RunState::UnderWay { .. } => {
+            _ if view.state.goes_on() && state == StepState::Running => guards(view, work),
+            RunState::UnderWay { .. } | RunState::Queued => {
                 let own = queued.get(&work).map_or(&[][..], Vec::as_slice);
                 live_reasons(names, view, work, &before, own)
             }

@@ -47,6 +47,8 @@ pub enum RunState {
         /// That process.
         pid: Option<u32>,
     },
+    /// It was submitted to a service, and no scheduler leads it at the moment; its steps go on.
+    Queued,
     /// No process leads it, and its end is not stored; it can be resumed.
     Interrupted,
     /// It has ended.
@@ -59,9 +61,16 @@ impl RunState {
     pub fn word(self) -> &'static str {
         match self {
             RunState::UnderWay { .. } => "running",
+            RunState::Queued => "queued",
             RunState::Interrupted => "interrupted",
             RunState::Ended(end) => end.outcome.word(),
         }
+    }
+
+    /// Returns whether its steps go on: a process leads it, or a scheduler will.
+    #[must_use]
+    pub fn goes_on(self) -> bool {
+        matches!(self, RunState::UnderWay { .. } | RunState::Queued)
     }
 
     /// Returns how it ended, if it has.
@@ -94,7 +103,7 @@ impl RunView {
         let mut schedule = Schedule::new(plan);
         schedule.replay(&facts);
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
-        let state = state_of(&listing, leader.as_ref());
+        let state = state_of(&run, &listing, leader.as_ref());
         let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
         let mut steps = journal.steps(&facts, attempts);
         GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &mut steps);
@@ -158,7 +167,7 @@ impl RunView {
     pub fn ended_ms(&self) -> Option<i64> {
         match self.state {
             RunState::Ended(end) => Some(end.at_ms),
-            RunState::UnderWay { .. } => None,
+            RunState::UnderWay { .. } | RunState::Queued => None,
             RunState::Interrupted => {
                 let attempts = self.steps.iter().flat_map(|step| &step.attempts);
                 attempts.map(|attempt| attempt.ended_ms.unwrap_or(attempt.started_ms)).max()
@@ -241,12 +250,13 @@ pub(super) fn is_live(stored: &StoredLease, moment: &ClockReading) -> bool {
 
 /// Returns the state of a run. Its end is stored after its hooks have ended, so a run whose leader was killed before
 /// that was interrupted, though all its steps may have ended.
-fn state_of(listing: &RunListing, leader: Option<&StoredLease>) -> RunState {
+fn state_of(run: &RunRecord, listing: &RunListing, leader: Option<&StoredLease>) -> RunState {
     match (listing.end, leader) {
         (Some(end), _) => RunState::Ended(end),
         (None, Some(leader)) => {
             RunState::UnderWay { pid: leader.owner.process.as_ref().map(|own| own.pid) }
         }
+        (None, None) if run.env.is_some() => RunState::Queued,
         (None, None) => RunState::Interrupted,
     }
 }
@@ -296,9 +306,8 @@ impl Journal<'_> {
         let step = self.schedule.step(work);
         let phase = self.schedule.engine().phase(work);
         let state = phase.map_or(StepState::Waiting, StepState::of);
-        let led = matches!(self.state, RunState::UnderWay { .. });
         let state = match state {
-            StepState::Running if !led => StepState::Interrupted,
+            StepState::Running if !self.state.goes_on() => StepState::Interrupted,
             state => state,
         };
         let last = attempts.last().map(|last| last.started_ms);
@@ -334,7 +343,7 @@ impl Journal<'_> {
                 _ => {}
             }
         }
-        if !matches!(self.state, RunState::UnderWay { .. }) {
+        if !self.state.goes_on() {
             // Their ends are unknown; they ran when the leader sent its last heartbeat.
             let last = facts.last().map(|last| millis(last.at)).max(self.heard_ms);
             let all = attempts.values_mut().flat_map(BTreeMap::values_mut);

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -185,9 +185,20 @@ fn is_worker_name(name: &str) -> bool {
         && name.len() <= 200
 }
 
-/// Returns the tag that every process of a worker carries.
-fn worker_tag(name: &str) -> String {
-    format!("worker-{name}")
+/// Returns the tag that every process of a worker carries, in all of its lives. It contains a random
+/// number, because a worker of another store may have the same name.
+fn worker_tag(dir: &Path, name: &str) -> io::Result<String> {
+    let path = dir.join("tag");
+    let tag = fs::read_to_string(&path).unwrap_or_default();
+    if tag.starts_with("worker-") {
+        return Ok(tag);
+    }
+    let unique = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    let tag = format!("worker-{}-{name}", unique.trim());
+    let new = dir.join("tag.new");
+    Access::open(&new, File::options().write(true).truncate(true))?.write_all(tag.as_bytes())?;
+    fs::rename(new, path)?;
+    Ok(tag)
 }
 
 impl Worker {
@@ -207,7 +218,7 @@ impl Worker {
         let presence =
             take_presence(&dir).map_err(io("cannot lock the directory of the worker"))?;
         let Some(_presence) = presence else { return Err(WorkerError::Running { name }) };
-        let tag = worker_tag(&name);
+        let tag = worker_tag(&dir, &name).map_err(io("cannot write the worker's directory"))?;
         tree::kill(&process_tag::tree_of(&tag))
             .map_err(io("cannot kill the processes that an earlier life of the worker has left"))?;
         let (mut ledger, ends) =

@@ -122,6 +122,12 @@ impl Conditions {
         self.schedule(work, Some(now));
     }
 
+    /// Counts a check that an earlier scheduler has started. Its result is not needed.
+    pub(super) fn note_stray(&mut self, round: u64) {
+        self.round = self.round.max(round);
+        self.running += 1;
+    }
+
     /// Has a step wait no more, and stops its check.
     pub(super) fn forget(&mut self, work: WorkId) {
         self.schedule(work, None);

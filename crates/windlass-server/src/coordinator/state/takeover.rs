@@ -33,8 +33,10 @@ impl RunState {
             self.take_over_step(work, attempts, executing);
         }
         for order in executing.orders.keys() {
-            if let OrderId::Hook(call) = order {
-                self.pick_up_hook(*call);
+            match order {
+                OrderId::Hook(call) => self.pick_up_hook(*call),
+                OrderId::Check { round, .. } => self.waits.note_stray(*round),
+                OrderId::Command(_) | OrderId::Finally(_) => {}
             }
         }
         for work in self.run.schedule.works_in(|phase| phase == Phase::Gated) {

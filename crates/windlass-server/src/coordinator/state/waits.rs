@@ -39,6 +39,11 @@ impl Waits {
         self.conditions.begin(work, side, specs, run.schedule.now());
     }
 
+    /// Counts a check that an earlier scheduler has started. Its result is not needed.
+    pub(super) fn note_stray(&mut self, round: u64) {
+        self.conditions.note_stray(round);
+    }
+
     /// Has a step wait no more.
     pub(super) fn forget(&mut self, work: WorkId) {
         self.conditions.forget(work);
