@@ -183,6 +183,15 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\nThe run goes on without a terminal, under `windlass serve`."
     )]
     Submit(SubmitArguments),
+    /// Show a submitted run until it ends
+    #[command(
+        after_help = "Examples:\n  windlass attach 3fa9c2d1\n  windlass attach\n\nCtrl-C ends the display, and the run goes on."
+    )]
+    Attach {
+        /// The run: its id, the first characters of it, or `last`
+        #[arg(default_value = "last", add = completions::runs())]
+        run: String,
+    },
     /// Wait until runs have ended
     #[command(
         after_help = "Example:\n  windlass wait 3fa9c2d1 && ./publish.sh\n\nEnds with the exit code of the run; of several runs, with the worst."

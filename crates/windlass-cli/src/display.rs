@@ -78,6 +78,7 @@ pub(crate) enum Verb {
     Resume,
     Retry,
     Cancel,
+    Attach,
 }
 
 impl Verb {
@@ -87,6 +88,7 @@ impl Verb {
             Verb::Resume => "resumed run",
             Verb::Retry => "retried run",
             Verb::Cancel => "cancelling run",
+            Verb::Attach => "attached to run",
         }
     }
 }
@@ -148,6 +150,11 @@ impl Display {
     /// The run has ended: shows what is left to show, and waits for that.
     pub(crate) fn end(mut self, end: End) {
         self.close(end.into());
+    }
+
+    /// The run goes on, and is shown no more.
+    pub(crate) fn end_detached(mut self) {
+        self.close(Ending::Detached);
     }
 
     /// The run could not go on, and cannot be resumed: its store is lost.

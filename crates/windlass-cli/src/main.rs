@@ -92,6 +92,7 @@ fn carry_out(arguments: &Arguments) -> Exit {
             run::run(state, &RunArguments { file, steps, params, jobs }, shown)
         }
         Verb::Submit(submit) => submit::submit(state, submit, form),
+        Verb::Attach { run } => run::attach(state, run, shown),
         Verb::Wait { runs } => submit::wait(state, runs, form),
         Verb::Serve(serve) => serve::serve(state, serve, form),
         Verb::Worker(worker) => worker::worker(state, worker, form),

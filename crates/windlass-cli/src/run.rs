@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 use thiserror::Error as ThisError;
 use windlass_server::{
-    Ask, Coordinator, End, Listed, LookError, RunError, RunOutcome, RunRecord, RunState, RunView,
-    Store, ask, find_run, open_runs,
+    Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, RunError, RunOutcome,
+    RunRecord, RunState, RunView, Store, ask, find_run, open_runs,
 };
 
 use crate::arguments::{Form, StepTarget};
@@ -208,6 +208,30 @@ fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
     newest.ok_or(LookError::NoneInterrupted)
 }
 
+/// Shows a run that a scheduler leads until it ends, or a signal comes.
+pub(crate) fn attach(
+    state: Option<&Path>,
+    run: &str,
+    shown: Shown,
+) -> Result<Exit, Box<dyn Error>> {
+    let mut store = state::existing(state)?;
+    let run = find_run(&mut store, run)?.id;
+    let options = shown.options(Verb::Attach, &store);
+    let attached = AttachedRun::open(store, &run)?;
+    let display = Display::start(Outline::of_attached(&attached), options)?;
+    match attached.follow(|update| display.tell(update))? {
+        FollowEnd::Over(end) => {
+            display.end(end);
+            Ok(exit_of(end))
+        }
+        FollowEnd::Signal(signal) => {
+            display.end_detached();
+            Ok(Exit::Signal(signal))
+        }
+        _ => Ok(Exit::Bug),
+    }
+}
+
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
     let display = Display::start(Outline::of(&coordinator), options)?;
     let end = match coordinator.lead(|update| display.tell(update)) {
@@ -218,11 +242,15 @@ fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Erro
         end => end?,
     };
     display.end(end);
-    Ok(match end {
+    Ok(exit_of(end))
+}
+
+fn exit_of(end: End) -> Exit {
+    match end {
         End::Succeeded | End::Left => Exit::Success,
         End::Failed => Exit::Failed,
         End::TooLate => Exit::TimedOut,
         End::Cancelled => Exit::Cancelled,
         End::Interrupted { signal } => Exit::Signal(signal),
-    })
+    }
 }

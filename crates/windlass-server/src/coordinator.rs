@@ -29,6 +29,7 @@ use crate::schedule::Schedule;
 use crate::tree;
 use crate::users;
 
+mod attached;
 pub(crate) mod attempts;
 mod error;
 mod identity;
@@ -40,6 +41,7 @@ pub(crate) mod served;
 mod state;
 mod update;
 
+pub use self::attached::{AttachedRun, FollowEnd};
 use self::attempts::LocalAttempts;
 pub use self::error::RunError;
 pub(crate) use self::journal::read_wal;
@@ -207,17 +209,7 @@ impl Coordinator {
     /// [`Coordinator::lead`].
     #[must_use]
     pub fn statuses(&self) -> Vec<StepStatus> {
-        let schedule = self.run.state().schedule();
-        let (engine, ending) = (schedule.engine(), schedule.just_ended());
-        let status = |work: WorkId| {
-            let phase = engine.phase(work).filter(|_| !ending.contains(&work));
-            StepStatus {
-                state: phase.map_or(WorkState::Pending, Phase::state),
-                skipped: phase == Some(Phase::Skipped),
-                attempts: engine.attempts(work).unwrap_or_default(),
-            }
-        };
-        (0..schedule.len()).map(WorkId::from_index).map(status).collect()
+        statuses(self.run.state().schedule())
     }
 
     /// Returns how many steps the run has.
@@ -236,6 +228,20 @@ impl Coordinator {
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
         self.run.run(&mut watch)
     }
+}
+
+/// Returns what is known of the steps of a run, in the order of the plan.
+fn statuses(schedule: &Schedule) -> Vec<StepStatus> {
+    let (engine, ending) = (schedule.engine(), schedule.just_ended());
+    let status = |work: WorkId| {
+        let phase = engine.phase(work).filter(|_| !ending.contains(&work));
+        StepStatus {
+            state: phase.map_or(WorkState::Pending, Phase::state),
+            skipped: phase == Some(Phase::Skipped),
+            attempts: engine.attempts(work).unwrap_or_default(),
+        }
+    };
+    (0..schedule.len()).map(WorkId::from_index).map(status).collect()
 }
 
 /// Completes the logs in `dir` with what a killed leader has left beside them.

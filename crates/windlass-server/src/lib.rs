@@ -76,7 +76,9 @@ mod spawn;
 mod tree;
 mod users;
 
-pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Update, ask};
+pub use coordinator::{
+    Ask, AttachedRun, Change, Coordinator, End, FollowEnd, RunError, StepStatus, Update, ask,
+};
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{

@@ -124,6 +124,14 @@ impl Schedule {
         self.clock.catch_up(last);
     }
 
+    /// Applies a fact that another process has journaled, and keeps the transitions that follow from it.
+    pub(crate) fn follow(&mut self, fact: &Fact) {
+        if let Happening::Started { work, .. } = fact.what {
+            self.starts.insert(work, fact.at);
+        }
+        self.call_at(fact.at, |engine, world| engine.evolve(world, fact));
+    }
+
     /// Goes on to the time at which a replayed run has ended. What follows from the passing of time
     /// alone, such as that a deadline has passed, is in no fact.
     pub(crate) fn replay_end(&mut self, end: RunEnd) {

@@ -210,13 +210,24 @@ pub trait RunTables {
     /// Appends to the journal of a run.
     fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError>;
     /// Returns the journal of a run, in order.
-    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError>;
+    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
+        self.facts_after(run, 0)
+    }
+    /// Returns the journal of a run, in order, without its first `seen` facts.
+    fn facts_after(&self, run: &str, seen: usize) -> Result<Vec<Fact>, StoreError>;
 }
 
 /// What is recorded of the steps of runs.
 pub trait StepTables {
     /// Inserts or replaces the record of an attempt.
     fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError>;
+    /// Returns one attempt, if it is recorded.
+    fn attempt(
+        &self,
+        run: &str,
+        work: WorkId,
+        attempt: u32,
+    ) -> Result<Option<AttemptRecord>, StoreError>;
     /// Returns the attempts of a run, by step and attempt.
     fn attempts(&self, run: &str) -> Result<Vec<AttemptRecord>, StoreError>;
     /// Inserts or replaces the guard that a step waits for.

@@ -94,6 +94,8 @@ pub(crate) enum Ending {
     Stopped,
     /// By the loss of its store; it cannot be resumed.
     Lost,
+    /// The run goes on under its scheduler; only this display of it ends.
+    Detached,
 }
 
 impl From<End> for Ending {

@@ -187,7 +187,7 @@ impl View for Json {
                 Ending::TooLate => "too late",
                 Ending::Cancelled => "cancelled",
                 Ending::Interrupted => "interrupted",
-                Ending::Left => "left",
+                Ending::Left | Ending::Detached => "left",
                 Ending::Stopped | Ending::Lost => "stopped",
             },
         );

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use windlass_server::{Coordinator, StepStatus};
+use windlass_server::{AttachedRun, Coordinator, StepStatus};
 use windlass_workflow::{Plan, Step};
 
 use super::board::Kind;
@@ -61,17 +61,26 @@ pub(crate) struct ResourceOutline {
 pub(crate) struct Quantity(pub(crate) u64);
 
 impl Outline {
+    /// Returns what is known of a run that this process leads.
     pub(crate) fn of(coordinator: &Coordinator) -> Self {
-        let plan = coordinator.plan();
+        Self::new(coordinator.run_id(), coordinator.plan(), coordinator.statuses())
+    }
+
+    /// Returns what is known of a run that this process follows.
+    pub(crate) fn of_attached(run: &AttachedRun) -> Self {
+        Self::new(run.run_id(), run.plan(), run.statuses())
+    }
+
+    fn new(run: &str, plan: &Plan, statuses: Vec<StepStatus>) -> Self {
         let limits = plan.limits();
         let places: HashMap<_, _> = limits.iter().map(|(name, _)| name).zip(0..).collect();
         let resources = limits.iter().map(|(name, limit)| ResourceOutline {
             label: plain(name),
             limit: Quantity(limit.steps()),
         });
-        let steps = plan.steps.iter().zip(coordinator.statuses());
+        let steps = plan.steps.iter().zip(statuses);
         Self {
-            run: coordinator.run_id().to_owned(),
+            run: run.to_owned(),
             workflow: plan.name.clone(),
             steps: steps.map(|(step, status)| StepOutline::of(step, status, &places)).collect(),
             slots: slots(plan),

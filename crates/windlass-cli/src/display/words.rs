@@ -141,6 +141,7 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
         Ending::Cancelled => (Ink::Yellow, format!("was cancelled after {took}")),
         Ending::Interrupted => (Ink::Yellow, format!("was interrupted after {took}")),
         Ending::Left => (Ink::Yellow, "can go on".to_owned()),
+        Ending::Detached => (Ink::Yellow, "goes on".to_owned()),
         Ending::Stopped | Ending::Lost => (Ink::Yellow, format!("stopped after {took}")),
     };
     let tally = Some(tally(board.counts())).filter(|tally| !tally.is_empty());
@@ -150,6 +151,7 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
         Ending::Succeeded | Ending::Lost => None,
         Ending::Failed | Ending::TooLate | Ending::Cancelled => Some(("try again with: ", "retry")),
         Ending::Interrupted | Ending::Left | Ending::Stopped => Some(("go on with: ", "resume")),
+        Ending::Detached => Some(("come back with: ", "attach")),
     };
     let next = next.map(|(words, verb)| {
         Line::new().text(words).ink(Ink::Bold, format!("windlass {verb} {run}"))

@@ -48,6 +48,14 @@ pub enum RunError {
         /// The run.
         run: String,
     },
+    /// The run was not submitted to a service.
+    #[error(
+        "run {run} was not submitted to a service: the process that the user started leads it; follow it with: windlass log -f {run}"
+    )]
+    NotServed {
+        /// The run.
+        run: String,
+    },
     /// The run is another user's.
     #[error(
         "run {run} belongs to {}; only that user and root may cancel, retry, resume or prune it",

@@ -110,10 +110,10 @@ impl RunTables for MemoryTransaction {
         Ok(())
     }
 
-    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
+    fn facts_after(&self, run: &str, seen: usize) -> Result<Vec<Fact>, StoreError> {
         let tables = self.tables();
         let journal = tables.runs.facts.get(run).map(Vec::as_slice).unwrap_or_default();
-        journal.iter().map(|(_, fact)| Ok(decode(fact)?)).collect()
+        journal.iter().skip(seen).map(|(_, fact)| Ok(decode(fact)?)).collect()
     }
 }
 
@@ -122,6 +122,15 @@ impl StepTables for MemoryTransaction {
         let key = (run.to_owned(), attempt.work, attempt.attempt);
         self.tables().runs.attempts.insert(key, attempt.clone());
         Ok(())
+    }
+
+    fn attempt(
+        &self,
+        run: &str,
+        work: WorkId,
+        attempt: u32,
+    ) -> Result<Option<AttemptRecord>, StoreError> {
+        Ok(self.tables().runs.attempts.get(&(run.to_owned(), work, attempt)).cloned())
     }
 
     fn attempts(&self, run: &str) -> Result<Vec<AttemptRecord>, StoreError> {

@@ -126,9 +126,10 @@ impl RunTables for SqliteTables<'_> {
         Ok(())
     }
 
-    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
-        let query = "SELECT fact FROM fact WHERE run = ?1 ORDER BY seq";
-        let texts = self.all(query, [run], |row| row.get::<_, String>(0))?;
+    fn facts_after(&self, run: &str, seen: usize) -> Result<Vec<Fact>, StoreError> {
+        let query = "SELECT fact FROM fact WHERE run = ?1 AND seq > ?2 ORDER BY seq";
+        let seen = i64::try_from(seen).unwrap_or(i64::MAX);
+        let texts = self.all(query, params![run, seen], |row| row.get::<_, String>(0))?;
         texts.iter().map(|text| Ok(decode(text)?)).collect()
     }
 }
@@ -158,6 +159,17 @@ impl StepTables for SqliteTables<'_> {
             ],
         )?;
         Ok(())
+    }
+
+    fn attempt(
+        &self,
+        run: &str,
+        work: WorkId,
+        number: u32,
+    ) -> Result<Option<AttemptRecord>, StoreError> {
+        let query = "SELECT work, attempt, step, started_ms, ended_ms, ending, code, signal, why, \
+            peak_kib, cpu_ms FROM attempt WHERE run = ?1 AND work = ?2 AND attempt = ?3";
+        self.one(query, params![run, work.get(), number], attempt)
     }
 
     fn attempts(&self, run: &str) -> Result<Vec<AttemptRecord>, StoreError> {

@@ -24,6 +24,11 @@ impl<'a> Facts<'a> {
         self.tables.append_facts(run, epoch, facts)
     }
 
+    /// Returns the journal of a run, in order, without its first `seen` facts.
+    pub fn after(&self, run: &str, seen: usize) -> Result<Vec<Fact>, StoreError> {
+        self.tables.facts_after(run, seen)
+    }
+
     /// Returns the journal of a run, in order.
     pub fn of(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
         self.tables.facts(run)
