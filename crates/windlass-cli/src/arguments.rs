@@ -160,7 +160,7 @@ pub(crate) enum Target {
 pub(crate) enum Verb {
     /// Run a workflow
     #[command(
-        after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8"
+        after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8\n  windlass run --detach nightly.toml"
     )]
     Run {
         /// The workflow file; `-` is standard input [default: windlass.toml]
@@ -177,12 +177,19 @@ pub(crate) enum Verb {
         /// Run at most N steps at once [default: as the file says, or one per CPU]
         #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = jobs)]
         jobs: Option<Jobs>,
+
+        /// Submit the run, start a scheduler in the background if none is running, and print the run's id
+        #[arg(short, long)]
+        detach: bool,
     },
     /// Submit a workflow to the scheduler of the store
     #[command(
         after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\nThe run goes on without a terminal, under `windlass serve`."
     )]
     Submit(SubmitArguments),
+    /// List the workers of the store
+    #[command(after_help = "Example:\n  windlass workers")]
+    Workers,
     /// Show a submitted run until it ends
     #[command(
         after_help = "Examples:\n  windlass attach 3fa9c2d1\n  windlass attach\n\nCtrl-C ends the display, and the run goes on."

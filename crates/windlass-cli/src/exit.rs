@@ -121,6 +121,7 @@ impl From<&(dyn Error + 'static)> for Exit {
         match failure.downcast_ref::<RunError>() {
             Some(RunError::Store(store)) => return of_store(store),
             Some(RunError::Io { .. }) => return Exit::Unavailable,
+            Some(RunError::Look(look)) if !look.is_usage() => return Exit::Unavailable,
             Some(_) => return Exit::Usage,
             None => {}
         }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::{
-    HoldState, HolderId, HolderLabel, HolderNames, NameView, Process, StoredLease, StoredWaiter,
-    Timestamp, command_line, user_name,
+    HoldState, HolderId, HolderLabel, HolderNames, Name, NameView, Process, StoredLease,
+    StoredWaiter, Timestamp, command_line, user_name,
 };
 
 use crate::arguments::Form;
@@ -30,6 +30,8 @@ pub(crate) fn holders(
         let views = transaction.leases().overview()?;
         Ok((views, transaction.now().at))
     })?;
+    // `windlass workers` shows who serves the store.
+    views.retain(|view| !matches!(view.name, Name::Scheduler | Name::Worker(_)));
     views.retain(|view| name.is_none_or(|name| view.name.text() == name));
     let names = HolderNames::among(&mut store, views.iter().flat_map(holders_of))?;
     let mut text = String::new();

@@ -235,7 +235,7 @@ struct LineJson<'a> {
 
 /// Whether an attempt has ended, with all that follows it.
 fn has_ended(attempt: &AttemptView) -> bool {
-    attempt.end.is_some_and(|end| end != AttemptEnd::Finishing)
+    attempt.end.is_some_and(|end| !matches!(end, AttemptEnd::Finishing | AttemptEnd::Ensuring))
 }
 
 /// `==> test (attempt 2 of 3): failed: exit 1 <==`

@@ -50,7 +50,7 @@ use std::sync::Arc;
 use signal_hook::consts::SIGXFSZ;
 use windlass_server::Verdict;
 
-use crate::arguments::{Arguments, Form, Jobs, Verb};
+use crate::arguments::{Arguments, Form, Jobs, SubmitArguments, Verb};
 use crate::exit::Exit;
 use crate::run::RunArguments;
 
@@ -87,11 +87,22 @@ fn carry_out(arguments: &Arguments) -> Exit {
     let form = Form::from(arguments.json);
     let shown = run::Shown { mode: arguments.output, form };
     let exit = match &arguments.verb {
-        Verb::Run { file, steps, params, jobs } => {
+        Verb::Run { file, steps, params, jobs, detach: true } => {
+            let submit = SubmitArguments {
+                file: file.clone(),
+                steps: steps.clone(),
+                params: params.clone(),
+                jobs: *jobs,
+                env: Vec::new(),
+            };
+            submit::detach(state, &submit, form)
+        }
+        Verb::Run { file, steps, params, jobs, .. } => {
             let (file, jobs) = (file.as_deref(), jobs.and_then(|Jobs(jobs)| jobs));
             run::run(state, &RunArguments { file, steps, params, jobs }, shown)
         }
         Verb::Submit(submit) => submit::submit(state, submit, form),
+        Verb::Workers => submit::workers(state, form),
         Verb::Attach { run } => run::attach(state, run, shown),
         Verb::Wait { runs } => submit::wait(state, runs, form),
         Verb::Serve(serve) => serve::serve(state, serve, form),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use thiserror::Error as ThisError;
 use windlass_server::{
     Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, RunError, RunOutcome,
-    RunRecord, RunState, RunView, Store, ask, find_run, open_runs,
+    RunRecord, RunState, RunView, Store, ask, ask_to_retry, find_run, open_runs,
 };
 
 use crate::arguments::{Form, StepTarget};
@@ -105,7 +105,15 @@ pub(crate) fn retry(
     let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Retry, &store);
-    lead(Coordinator::retry(store, &run, steps).map_err(explained)?, options)
+    match Coordinator::retry(store, &run, steps) {
+        Err(RunError::Served { .. }) => {
+            let mut store = state::open(state)?;
+            ask_to_retry(&mut store, &run, steps)?;
+            drop(store);
+            attach(state, &run, shown)
+        }
+        coordinator => lead(coordinator.map_err(explained)?, options),
+    }
 }
 
 /// Asks the process that leads the run to cancel it; cancels it here if there is none.

@@ -4,14 +4,17 @@
 //! that an earlier `serve` has started is found by its lease. A thread starts the worker again if it ends.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_server::service::{Scheduler, SchedulerNews, host_name, live_worker};
+use thiserror::Error as ThisError;
+use windlass_server::service::{
+    Scheduler, SchedulerEnd, SchedulerNews, host_name, live_scheduler, live_worker,
+};
 use windlass_server::{Access, Process, Store};
 
 use crate::arguments::{Form, ServeArguments};
@@ -19,8 +22,12 @@ use crate::exit::Exit;
 use crate::service::{say, usual_slots};
 use crate::state;
 
-/// After which time without steps and without a scheduler the worker ends.
-const WORKER_IDLE: &str = "10m";
+/// After which time with nothing to do a scheduler and a worker end that a verb has started.
+const IDLE: &str = "10m";
+/// How long a scheduler may take to start.
+const START_TIME: Duration = Duration::from_secs(10);
+/// How large the log of a scheduler may be when another one is started.
+const LARGEST_LOG: u64 = 1 << 20;
 /// How often to look whether a worker is alive that this process has not started.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How long to wait before a worker is started again, at most.
@@ -31,6 +38,10 @@ pub(crate) fn serve(
     arguments: &ServeArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
+    if arguments.own_session {
+        // It fails for a process that leads a group, which has a session of its own then.
+        let _ = rustix::process::setsid();
+    }
     let store = state::open(state)?;
     say(form, "store", &format!("store: {}", store.dir().display()));
     if !arguments.no_worker {
@@ -44,9 +55,50 @@ pub(crate) fn serve(
         thread::Builder::new().name("worker".to_owned()).spawn(move || keeper.keep())?;
     }
     let scheduler = Scheduler::new(store, arguments.lease)?;
-    let signal = scheduler.lead(&mut |news| tell(news, form))?;
-    say(form, "ends", &format!("ends on signal {signal}; steps that run go on"));
+    match scheduler.lead(arguments.idle, &mut |news| tell(news, form))? {
+        SchedulerEnd::Signal(signal) => {
+            say(form, "ends", &format!("ends on signal {signal}; steps that run go on"));
+        }
+        _ => say(form, "idle", "there was no run for long, and the scheduler ends"),
+    }
     Ok(Exit::Success)
+}
+
+/// Starts `windlass serve` in the background, unless a scheduler is running.
+pub(crate) fn start_in_background(store: &mut Store) -> Result<(), Box<dyn Error>> {
+    if live_scheduler(store)?.is_some() {
+        return Ok(());
+    }
+    let log = store.dir().join("serve.log");
+    let is_large = fs::metadata(&log).is_ok_and(|file| file.len() > LARGEST_LOG);
+    if is_large {
+        fs::rename(&log, log.with_extension("log.1"))?;
+    }
+    let stderr = Access::open(&log, File::options().append(true))?;
+    let mut serve = Command::new(std::env::current_exe()?)
+        .arg("--state")
+        .arg(store.dir())
+        .args(["serve", "--own-session", "--idle", IDLE])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .spawn()?;
+    let began = Instant::now();
+    while live_scheduler(store)?.is_none() {
+        let ended = serve.try_wait()?.is_some();
+        if ended || began.elapsed() > START_TIME {
+            return Err(NotServing { log }.into());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// A scheduler was started, and does not run.
+#[derive(Debug, ThisError)]
+#[error("the scheduler has not started; its log: {}", log.display())]
+pub(crate) struct NotServing {
+    log: PathBuf,
 }
 
 fn tell(news: &SchedulerNews, form: Form) {
@@ -131,7 +183,7 @@ impl WorkerKeeper {
         let started = Command::new(program)
             .arg("--state")
             .arg(self.store.dir())
-            .args(["worker", "--own-session", "--idle", WORKER_IDLE, "--name", &self.name])
+            .args(["worker", "--own-session", "--idle", IDLE, "--name", &self.name])
             .args(["--slots", &self.slots.to_string(), "--lease", &lease])
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -4,19 +4,45 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::service::{await_ends, live_scheduler, submit as store_run, submitted_env};
-use windlass_server::{RunOutcome, RunRecord, find_run};
+use windlass_server::service::{
+    SeenWorker, StoredWorker, await_ends, live_scheduler, submit as store_run, submitted_env,
+    workers as list_workers,
+};
+use windlass_server::{RunOutcome, RunRecord, Store, find_run};
 
 use crate::arguments::{Form, Jobs, SubmitArguments};
 use crate::exit::Exit;
 use crate::output::{json, print};
+use crate::serve::start_in_background;
 use crate::state;
+use crate::style::{Ink, Style};
+use crate::table::{Cell, Table};
+use crate::times::Times;
 use crate::workflow_file::{WorkflowFile, named_or_default};
 
 pub(crate) fn submit(
     state: Option<&Path>,
     arguments: &SubmitArguments,
     form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    store_and_tell(state, arguments, form, |_| Ok(()))
+}
+
+/// Submits a run, and starts a scheduler for it if none is running.
+pub(crate) fn detach(
+    state: Option<&Path>,
+    arguments: &SubmitArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    store_and_tell(state, arguments, form, start_in_background)
+}
+
+/// Stores a run for the scheduler, has `after` follow, and prints the run's id.
+fn store_and_tell(
+    state: Option<&Path>,
+    arguments: &SubmitArguments,
+    form: Form,
+    after: impl FnOnce(&mut Store) -> Result<(), Box<dyn Error>>,
 ) -> Result<Exit, Box<dyn Error>> {
     let path = named_or_default(arguments.file.as_deref())?;
     let read = WorkflowFile::open(path, form).map_err(|error| error.or_step(path))?;
@@ -38,6 +64,7 @@ pub(crate) fn submit(
     let mut store = state::open(state)?;
     let env = submitted_env(arguments.env.iter().map(String::as_str));
     let run = store_run(&mut store, record, workflow, env)?;
+    after(&mut store)?;
     let scheduled = live_scheduler(&mut store)?.is_some();
     match form {
         Form::Json => {
@@ -46,12 +73,55 @@ pub(crate) fn submit(
         }
         Form::Text => {
             print(&format!("{run}\n"));
-            if !scheduled {
-                eprintln!("no scheduler is running; run {run} starts with: windlass serve");
+            match scheduled {
+                true => eprintln!("follow it with: windlass attach {run}"),
+                false => eprintln!("no scheduler is running; start one with: windlass serve"),
             }
         }
     }
     Ok(Exit::Success)
+}
+
+/// Lists the workers of the store.
+pub(crate) fn workers(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
+    let workers = list_workers(&mut state::look(state)?)?;
+    if form == Form::Json {
+        let line = |seen: &SeenWorker| {
+            let StoredWorker { life, slots, .. } = &seen.worker;
+            let (name, state, busy) = (&life.worker, seen.word(), seen.busy);
+            json(&WorkerJson { schema: 1, event: "worker", name, state, slots: *slots, busy })
+        };
+        print(&workers.iter().map(line).collect::<String>());
+        return Ok(Exit::Success);
+    }
+    let times = Times::now();
+    let mut table = Table::new(["WORKER", "STATE", "STEPS", "SINCE"]);
+    for seen in &workers {
+        let StoredWorker { life, slots, since_ms, .. } = &seen.worker;
+        table.row([
+            Cell::from(&life.worker),
+            Cell::inked(seen.word(), (!seen.alive).then_some(Ink::Red)),
+            Cell::from(format!("{}/{slots}", seen.busy)),
+            Cell::from(times.when(*since_ms)),
+        ]);
+    }
+    match workers.is_empty() {
+        true => eprintln!(
+            "no worker has been started; start one with: windlass worker, or windlass serve"
+        ),
+        false => print(&table.render(&Style::of_stdout())),
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct WorkerJson<'a> {
+    schema: u32,
+    event: &'static str,
+    name: &'a str,
+    state: &'static str,
+    slots: u32,
+    busy: usize,
 }
 
 #[derive(Serialize)]

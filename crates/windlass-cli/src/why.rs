@@ -87,8 +87,8 @@ fn chosen(all: &[StepExplanation], most: usize) -> Vec<&StepExplanation> {
 /// How much a reason says about a run in which many steps wait; less is more.
 fn rank(reason: &WaitReason) -> u8 {
     match reason {
-        WaitReason::Step { .. } | WaitReason::Interrupted => 2,
-        WaitReason::Line { .. } | WaitReason::Resource { .. } => 1,
+        WaitReason::Step { .. } | WaitReason::Interrupted | WaitReason::NoScheduler => 2,
+        WaitReason::Line { .. } | WaitReason::Resource { .. } | WaitReason::Workers { .. } => 1,
         _ => 0,
     }
 }
@@ -198,6 +198,10 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
     let base = |kind| ReasonJson { kind, text, ..ReasonJson::default() };
     match reason {
         WaitReason::Interrupted => base("interrupted"),
+        WaitReason::NoScheduler => base("no_scheduler"),
+        WaitReason::Workers { holders, .. } => {
+            ReasonJson { holders: Some(holders.clone()), ..base("workers") }
+        }
         WaitReason::Step { place, condition } => ReasonJson {
             name: Some(&words.why.view.steps[*place].name),
             condition: Some(condition.word()),

@@ -47,7 +47,7 @@ pub use self::error::RunError;
 pub(crate) use self::journal::read_wal;
 use self::journal::{Expected, Leader, StoreJournal, declare};
 pub(crate) use self::requests::forget_requests;
-pub use self::requests::{Ask, ask};
+pub use self::requests::{Ask, ask, ask_to_retry};
 use self::run_loop::RunLoop;
 use self::state::RunState;
 pub use self::update::{Change, End, StepStatus, Update};

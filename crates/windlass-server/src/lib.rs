@@ -78,6 +78,7 @@ mod users;
 
 pub use coordinator::{
     Ask, AttachedRun, Change, Coordinator, End, FollowEnd, RunError, StepStatus, Update, ask,
+    ask_to_retry,
 };
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};

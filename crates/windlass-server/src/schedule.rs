@@ -303,7 +303,7 @@ impl Schedule {
         act: impl FnOnce(&mut Self, Submission<'_>) -> T,
     ) -> T {
         let step = &self.plan.steps[place];
-        let cost = self.capacity.look(|tree| self.engine.cost(tree, &step.uses));
+        let cost = self.capacity.look_within_plan(|tree| self.engine.cost(tree, &step.uses));
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.retry.count);

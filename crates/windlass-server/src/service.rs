@@ -18,8 +18,8 @@ mod submit;
 pub(crate) mod texts;
 mod worker;
 
-pub use self::follow::{await_ends, live_scheduler, live_worker, workers};
-pub use self::scheduler::{Scheduler, SchedulerNews};
+pub use self::follow::{SeenWorker, await_ends, live_scheduler, live_worker, workers};
+pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::submit;
 pub use self::texts::submitted_env;
 pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings, host_name};

@@ -258,8 +258,8 @@ pub trait OrderTables {
     fn orders_before(&self, life: &Life) -> Result<Vec<StoredOrder>, StoreError>;
     /// Returns the orders of a run, in order.
     fn orders_of_run(&self, run: &str) -> Result<Vec<StoredOrder>, StoreError>;
-    /// Returns how many orders each life has.
-    fn order_counts(&self) -> Result<Vec<(Life, usize)>, StoreError>;
+    /// Returns how many orders with keys that begin with `prefix` each run has.
+    fn order_counts(&self, prefix: &str) -> Result<Vec<(String, usize)>, StoreError>;
     /// Inserts a report, if its order is there and has none.
     fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError>;
     /// Returns all reports, in the order of their tokens.

@@ -43,6 +43,14 @@ pub(crate) struct ServeArguments {
     /// Count the scheduler as dead after this long without a heartbeat
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub(crate) lease: Duration,
+
+    /// End after this long without a run
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) idle: Option<Duration>,
+
+    /// Leave the session of the terminal, as a scheduler does that `run --detach` has started
+    #[arg(long, hide = true)]
+    pub(crate) own_session: bool,
 }
 
 #[derive(Args)]

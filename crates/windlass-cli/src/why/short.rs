@@ -13,6 +13,9 @@ pub(super) fn short(reason: &WaitReason, view: &RunView, times: &Times) -> Strin
     };
     match reason {
         WaitReason::Interrupted => "interrupted".to_owned(),
+        WaitReason::NoScheduler => "scheduler".to_owned(),
+        WaitReason::Workers { slots: 0, .. } => "worker".to_owned(),
+        WaitReason::Workers { .. } => "slot of a worker".to_owned(),
         WaitReason::Step { place, .. } => format!("step {}", view.steps[*place].name),
         WaitReason::Guard { guard, .. } => guarded(guard),
         WaitReason::Gate { guards } => guarded(guards.first().map_or(WHEN, String::as_str)),

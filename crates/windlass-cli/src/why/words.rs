@@ -88,6 +88,13 @@ impl Words<'_> {
     pub(super) fn reason(&self, reason: &WaitReason) -> String {
         let run = &self.why.view.run.id;
         match reason {
+            WaitReason::NoScheduler => {
+                "no scheduler is running; start one with: windlass serve".to_owned()
+            }
+            WaitReason::Workers { slots: 0, .. } => {
+                "no worker is running; start one with: windlass worker".to_owned()
+            }
+            WaitReason::Workers { slots, others, holders } => workers(*slots, *others, holders),
             WaitReason::Interrupted => {
                 format!("the run is interrupted; go on with: windlass resume {run}")
             }
@@ -315,6 +322,22 @@ fn tried(step: &StepView) -> String {
 fn how(attempt: &AttemptView) -> String {
     let how = plain(&ending(attempt));
     if how.is_empty() { how } else { format!(": {how}") }
+}
+
+/// Returns which steps have the slots of the workers.
+fn workers(slots: u64, others: u64, holders: &[String]) -> String {
+    let all = if slots == 1 {
+        "the slot of the workers is".to_owned()
+    } else {
+        format!("all {slots} slots of the workers are")
+    };
+    let own = (!holders.is_empty()).then(|| plain(&holders.join(", ")));
+    let others = (others > 0).then(|| match others {
+        1 => "a step of another run".to_owned(),
+        others => format!("{others} steps of other runs"),
+    });
+    let by: Vec<_> = own.into_iter().chain(others).collect();
+    format!("{all} in use by {}", by.join(" and "))
 }
 
 fn resource(reason: &WaitReason) -> String {

@@ -2,7 +2,7 @@
 //! that was made for it. `TRYCMD=overwrite cargo test -p windlass-cli looking` writes what they show
 //! now, for you to read.
 
-mod json;
+pub(crate) mod json;
 mod shells;
 pub(crate) mod stage;
 mod steering;

@@ -30,6 +30,7 @@ mod printing;
 mod processes;
 mod resume;
 mod scenarios;
+mod service;
 mod sharing;
 mod shown;
 mod started;

@@ -90,10 +90,15 @@ impl AttachedRun {
         self.schedule.plan()
     }
 
-    /// Returns what is known of the steps before they are followed, in the order of the plan.
+    /// Returns what is known of the steps before they are followed, in the order of the plan. An attempt
+    /// that is under way is shown from its beginning.
     #[must_use]
     pub fn statuses(&self) -> Vec<StepStatus> {
-        statuses(&self.schedule)
+        let mut statuses = statuses(&self.schedule);
+        for status in statuses.iter_mut().filter(|status| status.state == WorkState::Running) {
+            status.attempts -= 1;
+        }
+        statuses
     }
 
     /// Calls `watch` with everything that happens, until the run ends or a signal comes.

@@ -8,6 +8,7 @@ use windlass_store::{RunOutcome, StoreError};
 use windlass_workflow::{NoSuchStep, ParamErrors, ParseErrors};
 
 use crate::files;
+use crate::look::LookError;
 use crate::users::user_name;
 
 /// Why a run could not go on.
@@ -48,6 +49,9 @@ pub enum RunError {
         /// The run.
         run: String,
     },
+    /// The run cannot be looked at.
+    #[error(transparent)]
+    Look(#[from] LookError),
     /// The run was not submitted to a service.
     #[error(
         "run {run} was not submitted to a service: the process that the user started leads it; follow it with: windlass log -f {run}"

@@ -9,6 +9,7 @@ use windlass_store::{RunEnd, Store, StoreError, Transaction};
 
 use super::RunError;
 use crate::guard::Verdict;
+use crate::look::{RunView, StepState};
 use crate::users;
 
 /// Something that a user can ask of a run.
@@ -17,6 +18,8 @@ use crate::users;
 pub enum Ask {
     /// Its end, or that of one of its steps.
     Cancel(Option<String>),
+    /// Another try of an ended run, or of one of its steps, which a scheduler has led.
+    Retry(Option<String>),
     /// That the guard which a step waits for passes or fails.
     Decide(String, Verdict),
 }
@@ -26,6 +29,8 @@ impl Ask {
         match self {
             Ask::Cancel(None) => "cancel".to_owned(),
             Ask::Cancel(Some(step)) => format!("cancel {step}"),
+            Ask::Retry(None) => "retry".to_owned(),
+            Ask::Retry(Some(step)) => format!("retry {step}"),
             Ask::Decide(step, verdict) => format!("{} {step}", verdict.word()),
         }
     }
@@ -37,6 +42,7 @@ impl Ask {
         };
         match (verb, step) {
             ("cancel", step) => Some(Ask::Cancel(step)),
+            ("retry", step) => Some(Ask::Retry(step)),
             (verb, Some(step)) => Some(Ask::Decide(step, Verdict::of_word(verb)?)),
             _ => None,
         }
@@ -62,6 +68,39 @@ pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError>
     })?
 }
 
+/// Has the scheduler of the store try the failed and cancelled steps of an ended run again: those that
+/// are named, or all. `run` is the run's whole id.
+pub fn ask_to_retry(store: &mut Store, run: &str, steps: &[String]) -> Result<(), RunError> {
+    let view = RunView::find(store, run)?;
+    let bad = |state: StepState| matches!(state, StepState::Failed | StepState::Cancelled);
+    for step in steps {
+        let mut places = view.places(step)?.into_iter();
+        if !places.any(|place| bad(view.steps[place].state)) {
+            return Err(RunError::NotAgain { run: run.to_owned(), step: step.clone() });
+        }
+    }
+    if !view.steps.iter().any(|step| bad(step.state)) {
+        return Err(RunError::NothingToRetry { run: run.to_owned() });
+    }
+    store.transact(|transaction| {
+        let listing = transaction.runs().listing(run)?;
+        if let Err(refused) = users::expect_owner(run, listing.uid) {
+            return Ok(Err(refused));
+        }
+        if listing.end.is_none() {
+            return Ok(Err(RunError::NotOver { run: run.to_owned() }));
+        }
+        transaction.runs().set_end(run, None)?;
+        let all = [None];
+        let some: Vec<_> = steps.iter().cloned().map(Some).collect();
+        for step in if steps.is_empty() { &all[..] } else { &some } {
+            transaction.requests().send(&target(run), &Ask::Retry(step.clone()).text())?;
+        }
+        transaction.orders().announce();
+        Ok(Ok(()))
+    })?
+}
+
 /// Removes all requests to a run, which no process will carry out any more.
 pub(crate) fn forget_requests(transaction: &Transaction<'_>, run: &str) -> Result<(), StoreError> {
     for request in transaction.requests().pending(&target(run))? {
@@ -76,9 +115,11 @@ pub(super) fn target(run: &str) -> String {
 }
 
 /// A request as a run understands it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Wish {
     CancelAll,
+    /// Of these steps, or of all that failed or were cancelled.
+    Retry(Vec<String>),
     Cancel(WorkId),
     Decide(WorkId, Verdict),
 }
@@ -89,6 +130,7 @@ impl Wish {
     pub(super) fn parse(text: &str, called: impl Fn(&str) -> Option<WorkId>) -> Option<Self> {
         match Ask::of_text(text)? {
             Ask::Cancel(None) => Some(Wish::CancelAll),
+            Ask::Retry(step) => Some(Wish::Retry(step.into_iter().collect())),
             Ask::Cancel(Some(step)) => called(&step).map(Wish::Cancel),
             Ask::Decide(step, verdict) => Some(Wish::Decide(called(&step)?, verdict)),
         }

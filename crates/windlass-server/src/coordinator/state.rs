@@ -87,7 +87,7 @@ impl RunState {
 
     /// Makes it look as if what starts had been decided earlier.
     #[cfg(test)]
-    pub(super) fn backdate_decisions(&mut self, by: std::time::Duration) {
+    pub(super) fn backdate_decisions(&mut self, by: Duration) {
         let since = self.run.decided.since(Timestamp::ZERO);
         self.run.decided = Timestamp::ZERO.after(since - by);
     }
@@ -291,6 +291,10 @@ impl RunState {
                 run.cancelled = true;
                 run.schedule.apply(Input::CancelAll).expect("everything can be cancelled");
                 self.hooks.stop(run, StopMode::Ask { grace: GRACE });
+            }
+            Some(Wish::Retry(steps)) => {
+                // What ended badly was checked when the request was sent.
+                let _ = self.reopen(&steps);
             }
             Some(Wish::Cancel(work)) => {
                 // The step may have ended meanwhile.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{
-    Amount, EdgeKind, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp, WorkId,
+    Amount, CapacityTree, EdgeKind, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp,
+    WorkId,
 };
 use windlass_store::{NameView, StoreError, StoredLease, StoredWaiter, Transaction};
 use windlass_workflow::EdgeCondition;
@@ -11,6 +12,7 @@ use windlass_workflow::EdgeCondition;
 use super::holder::{Attempt, command_line};
 use super::{HolderNames, HolderView, RunState, RunView, StepState, WaitReason};
 use crate::clock::millis;
+use crate::service::placement::Slots;
 
 /// The names of the store, with their holders and waiters.
 pub(super) struct Names {
@@ -55,7 +57,11 @@ fn live_reasons(
 ) -> Vec<WaitReason> {
     let now = view.schedule.reasons(work);
     let found = if now.is_empty() { before } else { &now };
-    let mut reasons: Vec<_> = queued.iter().filter_map(|place| names.refusal(*place)).collect();
+    let mut reasons = Vec::new();
+    if view.state == RunState::Queued {
+        reasons.push(WaitReason::NoScheduler);
+    }
+    reasons.extend(queued.iter().filter_map(|place| names.refusal(*place)));
     reasons.extend(guards(view, work));
     found.iter().for_each(|reason| reasons.extend(translated(view, work, reason)));
     if reasons.len() > 1 {
@@ -208,13 +214,18 @@ fn short(
     holders: Vec<String>,
     reserved_for: Option<String>,
 ) -> WaitReason {
-    let (name, wanted) = (view.schedule.resource(shortage.resource).to_owned(), shortage.wanted);
-    match shortage.why {
-        Short::Limit { free, reserved } => {
+    let (name, wanted) = (view.schedule.resource(shortage.resource), shortage.wanted);
+    match (shortage.why, view.slots) {
+        (Short::Limit { .. }, Some(Slots { all, others }))
+            if shortage.level == CapacityTree::ROOT =>
+        {
+            WaitReason::Workers { slots: all, others, holders }
+        }
+        (Short::Limit { free, reserved }, _) => {
             let free = Amount::from_steps(u64::try_from((free - reserved).max(0)).unwrap_or(0));
             WaitReason::Resource { name, wanted, free, holders, set_aside_for: reserved_for }
         }
-        Short::Rate { at } | Short::Quota { at } => {
+        (Short::Rate { at } | Short::Quota { at }, _) => {
             let at_ms = (at != Timestamp::MAX).then(|| millis(at));
             WaitReason::Rate { name, wanted, at_ms }
         }

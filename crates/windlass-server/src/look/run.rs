@@ -15,7 +15,8 @@ use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::{log_path, run_dir};
 use crate::clock::millis;
 use crate::coordinator::{plan_of, read_wal};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, SharedCapacity};
+use crate::service::placement::{Placement, Slots};
 
 /// A run, as it was at one moment.
 #[non_exhaustive]
@@ -36,6 +37,8 @@ pub struct RunView {
     pub logs: PathBuf,
     pub(super) schedule: Schedule,
     pub(super) waits: Vec<GuardWait>,
+    /// The slots of the workers, for a run that was submitted to a service.
+    pub(super) slots: Option<Slots>,
 }
 
 /// The state of a run.
@@ -95,12 +98,15 @@ impl RunView {
     }
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
-        let Seen { run, listing, facts, attempts, waits, leader, heard_ms, now_ms } = seen;
+        let Seen { run, listing, facts, attempts, waits, leader, heard_ms, slots, now_ms } = seen;
         let logs = run_dir(dir, &run.id);
         let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
         let plan = plan_of(&run).map_err(unreadable)?;
         let workflow = plan.name.clone();
-        let mut schedule = Schedule::new(plan);
+        let mut schedule = match slots {
+            Some(slots) => Schedule::sharing(plan, &SharedCapacity::new(&slots.limit())),
+            None => Schedule::new(plan),
+        };
         schedule.replay(&facts);
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
         let state = state_of(&run, &listing, leader.as_ref());
@@ -117,6 +123,7 @@ impl RunView {
             logs,
             schedule,
             waits,
+            slots,
         })
     }
 
@@ -186,6 +193,7 @@ pub(super) struct Seen {
     leader: Option<StoredLease>,
     /// When its last leader sent its last heartbeat, if that was since the boot.
     heard_ms: Option<i64>,
+    slots: Option<Slots>,
     now_ms: i64,
 }
 
@@ -202,8 +210,6 @@ impl Seen {
         let more = wal.after(&facts);
         facts.extend(more.facts);
         attempts.extend(more.attempts);
-        // To users the step goes on running.
-        attempts.retain(|attempt| attempt.end != AttemptEnd::Ensuring);
         Ok(Self {
             listing,
             facts,
@@ -211,6 +217,10 @@ impl Seen {
             waits: transaction.steps().guard_waits(&run.id)?,
             leader: leader_of(transaction, &run.id)?,
             heard_ms: heard_ms(transaction, &run.id)?,
+            slots: match run.env {
+                Some(_) => Some(Placement::slots_for(transaction, &run.id)?),
+                None => None,
+            },
             now_ms: transaction.now().wall_ms,
             run,
         })
@@ -278,6 +288,10 @@ impl Journal<'_> {
             let (work, mut view) = (record.work, self.recorded(record));
             if view.number == 0 {
                 unbegun.insert(work, view);
+                continue;
+            }
+            if view.end == Some(AttemptEnd::Ensuring) && !self.state.goes_on() {
+                // It was interrupted as it was checked.
                 continue;
             }
             let own = attempts.entry(work).or_default();

@@ -127,6 +127,17 @@ pub enum Skipped {
 pub enum WaitReason {
     /// The run is interrupted: no process leads it.
     Interrupted,
+    /// The run was submitted to a service, and no scheduler is running.
+    NoScheduler,
+    /// The workers of the service have no free slot.
+    Workers {
+        /// How many steps they execute at a time.
+        slots: u64,
+        /// How many of those are steps of other runs.
+        others: u64,
+        /// The steps of the run that they execute.
+        holders: Vec<String>,
+    },
     /// A step has to end first.
     Step {
         /// Its place in [`RunView::steps`].

@@ -59,18 +59,18 @@ impl RunCapacity {
     /// Gives a run a tree of its own, in which at most `slots` of its steps run at a time.
     pub(super) fn alone(plan: &Plan, slots: u32) -> Self {
         let shared = SharedCapacity::new(&plan.limits());
-        Self::add(shared, CapacityTree::ROOT, plan, Some(slots), Vec::new())
+        Self::add(&shared, CapacityTree::ROOT, plan, Some(slots), Vec::new())
     }
 
     /// Gives a run a place in a tree that it shares with others.
     pub(super) fn within(shared: &SharedCapacity, plan: &Plan) -> Self {
         let add = |inner: &mut Inner| inner.tree.add_level(CapacityTree::ROOT, &plan.limits());
         let level = add(&mut shared.inner());
-        Self::add(shared.clone(), level, plan, plan.concurrency, vec![level])
+        Self::add(shared, level, plan, plan.concurrency, vec![level])
     }
 
     fn add(
-        shared: SharedCapacity,
+        shared: &SharedCapacity,
         run: LevelId,
         plan: &Plan,
         slots: Option<u32>,
@@ -101,6 +101,22 @@ impl RunCapacity {
     /// Looks at the tree.
     pub(super) fn look<T>(&self, look: impl FnOnce(&CapacityTree) -> T) -> T {
         look(&self.shared.inner().tree)
+    }
+
+    /// Looks at the tree as if there were no limit for all runs together. What a step needs is judged by
+    /// the limits of its plan, because workers come and go.
+    pub(super) fn look_within_plan<T>(&self, look: impl FnOnce(&CapacityTree) -> T) -> T {
+        let inner = &mut *self.shared.inner();
+        let limits = inner.tree.limits(CapacityTree::ROOT);
+        let is_shared = self.levels.len() > 1;
+        if !is_shared || limits.amount(SLOTS).is_none() {
+            return look(&inner.tree);
+        }
+        let lifted = ResourceCost::new().with(SLOTS, Amount::from(u32::MAX));
+        inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &lifted));
+        let result = look(&inner.tree);
+        inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &limits));
+        result
     }
 
     /// Changes the tree; the clients to wake are collected.

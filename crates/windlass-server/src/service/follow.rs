@@ -6,6 +6,7 @@ use std::time::Duration;
 use windlass_core::Name;
 use windlass_store::{Process, RunEnd, Store, StoreError, StoredWorker, Topic, Transaction};
 
+use super::texts::COMMANDS;
 use crate::coordinator::RunError;
 use crate::poll::poll;
 use crate::signals::SignalPipe;
@@ -49,15 +50,37 @@ pub fn live_worker(store: &mut Store, name: &str) -> Result<Option<Process>, Sto
     store.read(|transaction| holder_of(transaction, &Name::Worker(name.to_owned())))
 }
 
-/// Returns the workers of a store, each with whether its process is alive.
-pub fn workers(store: &mut Store) -> Result<Vec<(StoredWorker, bool)>, StoreError> {
+/// A worker, as it was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SeenWorker {
+    /// The worker.
+    pub worker: StoredWorker,
+    /// Whether its process is alive.
+    pub alive: bool,
+    /// How many commands it executes.
+    pub busy: usize,
+}
+
+impl SeenWorker {
+    /// Returns its state as a word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        if self.alive { self.worker.state.word() } else { "gone" }
+    }
+}
+
+/// Returns the workers of a store, by name.
+pub fn workers(store: &mut Store) -> Result<Vec<SeenWorker>, StoreError> {
     store.read(|transaction| {
         let workers = transaction.orders().workers()?.into_iter();
-        let with_life = |worker: StoredWorker| {
+        let seen = |worker: StoredWorker| {
             let alive = transaction.orders().process_of(&worker.life)?.is_some();
-            Ok((worker, alive))
+            let orders = transaction.orders().of_life(&worker.life, 0)?;
+            let busy = orders.iter().filter(|order| order.key.starts_with(COMMANDS)).count();
+            Ok(SeenWorker { worker, alive, busy })
         };
-        workers.map(with_life).collect()
+        workers.map(seen).collect()
     })
 }
 

@@ -6,8 +6,27 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use super::texts::COMMANDS;
 use windlass_core::{Amount, ResourceCost, SLOTS};
 use windlass_store::{Life, Process, StoreError, Transaction, WorkerState};
+
+/// The slots of the workers, as a run sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// How many commands the workers execute at a time.
+    pub(crate) all: u64,
+    /// How many of them are commands of other runs.
+    pub(crate) others: u64,
+}
+
+impl Slots {
+    /// Returns what is left for the run, as a limit.
+    pub(crate) fn limit(self) -> ResourceCost {
+        let left = self.all.saturating_sub(self.others);
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        ResourceCost::new().with(SLOTS, Amount::from(left))
+    }
+}
 
 /// The workers that take orders, with their slots.
 #[derive(Default)]
@@ -41,6 +60,17 @@ impl Placement {
             .iter()
             .map(|(life, place)| (life, slots(place)))
             .eq(self.workers.iter().map(|(life, place)| (life, slots(place)))))
+    }
+
+    /// Returns the slots that workers have for one run, and how many of them other runs use.
+    pub(crate) fn slots_for(transaction: &Transaction<'_>, run: &str) -> Result<Slots, StoreError> {
+        let mut placement = Self::default();
+        placement.look(transaction)?;
+        let all = placement.workers.values().map(|place| u64::from(place.slots)).sum();
+        let commands = transaction.orders().counts(COMMANDS)?.into_iter();
+        let others =
+            commands.filter(|(other, _)| other != run).map(|(_, count)| count as u64).sum();
+        Ok(Slots { all, others })
     }
 
     pub(crate) fn has_workers(&self) -> bool {

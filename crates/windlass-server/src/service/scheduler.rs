@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::{ClientId, ResourceCost, Token};
 use windlass_store::{
@@ -77,6 +77,16 @@ pub enum SchedulerNews {
     Recovered,
 }
 
+/// Why a scheduler has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchedulerEnd {
+    /// This signal has come.
+    Signal(i32),
+    /// There was no run for long.
+    Idle,
+}
+
 /// Leads all submitted runs of a store.
 pub struct Scheduler {
     store: Store,
@@ -97,7 +107,11 @@ struct Lead {
 /// What the leading scheduler knows of the runs.
 struct Runs {
     served: BTreeMap<String, ServedRun>,
+    /// Which run takes from the shared capacity as which client, and the place of each run in the order of
+    /// submission.
     by_client: BTreeMap<ClientId, String>,
+    places: BTreeMap<String, u64>,
+    last_place: u64,
     /// The runs that cannot be led.
     refused: BTreeSet<String>,
     capacity: SharedCapacity,
@@ -128,18 +142,21 @@ impl Scheduler {
         Ok(Self { store, dir, process, terms, wakeups, signals })
     }
 
-    /// Leads the runs, or stands by, until a signal comes. Returns the signal.
-    pub fn lead(mut self, tell: &mut dyn FnMut(&SchedulerNews)) -> Result<i32, RunError> {
+    /// Leads the runs, or stands by, until a signal comes or there has been no run for `idle`.
+    pub fn lead(
+        mut self,
+        idle: Option<Duration>,
+        tell: &mut dyn FnMut(&SchedulerNews),
+    ) -> Result<SchedulerEnd, RunError> {
         loop {
             let lead = match self.take_lead(tell)? {
                 Ok(lead) => lead,
-                Err(signal) => return Ok(signal),
+                Err(signal) => return Ok(SchedulerEnd::Signal(signal)),
             };
             tell(&SchedulerNews::Leading);
-            let signal = self.rounds(&lead, tell)?;
-            if let Some(signal) = signal {
+            if let Some(end) = self.rounds(&lead, idle, tell)? {
                 self.give_up(&lead);
-                return Ok(signal);
+                return Ok(end);
             }
         }
     }
@@ -182,14 +199,16 @@ impl Scheduler {
         }
     }
 
-    /// Leads until a signal comes, which is returned, or the lead is lost.
+    /// Leads until there is a reason to end, which is returned, or the lead is lost.
     fn rounds(
         &mut self,
         lead: &Lead,
+        idle: Option<Duration>,
         tell: &mut dyn FnMut(&SchedulerNews),
-    ) -> Result<Option<i32>, RunError> {
+    ) -> Result<Option<SchedulerEnd>, RunError> {
         let mut runs = Runs::new();
         let mut trouble = false;
+        let mut idle_since = Instant::now();
         loop {
             self.wakeups.iter().for_each(Wakeup::drain);
             let mut news = Vec::new();
@@ -215,7 +234,13 @@ impl Scheduler {
             }
             let pause = if trouble { LOOK_AGAIN } else { runs.pause() };
             if let Some(signal) = self.wait(pause)? {
-                return Ok(Some(signal));
+                return Ok(Some(SchedulerEnd::Signal(signal)));
+            }
+            if trouble || !runs.served.is_empty() {
+                idle_since = Instant::now();
+            }
+            if idle.is_some_and(|idle| idle_since.elapsed() >= idle) {
+                return Ok(Some(SchedulerEnd::Idle));
             }
         }
     }
@@ -269,6 +294,8 @@ impl Runs {
         Self {
             served: BTreeMap::new(),
             by_client: BTreeMap::new(),
+            places: BTreeMap::new(),
+            last_place: 0,
             refused: BTreeSet::new(),
             capacity: SharedCapacity::new(&ResourceCost::new()),
             placement: Placement::default(),
@@ -333,6 +360,8 @@ impl Runs {
                 Ok(run) => {
                     run.count_busy(&self.placement);
                     self.by_client.insert(run.client(), id.clone());
+                    self.last_place += 1;
+                    self.places.insert(id.clone(), self.last_place);
                     self.served.insert(id.clone(), run);
                     news.push(SchedulerNews::Began { run: id, workflow });
                 }
@@ -354,26 +383,36 @@ impl Runs {
     ) -> Result<(), StoreError> {
         let changed = self.placement.look(transaction)?;
         self.capacity.set_limits(&self.placement.limit());
-        let mut open = self.news(transaction)?;
-        if changed || std::mem::take(&mut self.workers_changed) {
-            for run in self.served.keys() {
-                open.entry(run.clone()).or_default();
+        let news_of_runs = self.news(transaction)?;
+        let all = changed || std::mem::take(&mut self.workers_changed);
+        let mut open: BTreeMap<u64, (String, RoundNews)> = BTreeMap::new();
+        for (run, place) in &self.places {
+            if all || news_of_runs.contains_key(run) {
+                open.insert(*place, (run.clone(), RoundNews::default()));
             }
+        }
+        for (run, news) in news_of_runs {
+            open.insert(self.places[&run], (run, news));
         }
         loop {
             for client in self.capacity.take_woken() {
                 if let Some(run) = self.by_client.get(&client) {
-                    open.entry(run.clone()).or_default().woken = true;
+                    let place = self.places[run];
+                    open.entry(place)
+                        .or_insert_with(|| (run.clone(), RoundNews::default()))
+                        .1
+                        .woken = true;
                 }
             }
-            let Some((id, round)) = open.pop_first() else { return Ok(()) };
+            let Some((_, (id, round))) = open.pop_first() else { return Ok(()) };
             let run = self.served.get_mut(&id).expect("news is for known runs");
             let ended = run.decide(transaction, round, &self.placement, Some(wakeup))?;
             if let Some(end) = ended {
                 let run = self.served.remove(&id).expect("it was there just now");
                 self.by_client.remove(&run.client());
+                let place = self.places.remove(&id).expect("it was there just now");
                 run.leave_capacity();
-                open.remove(&id);
+                open.remove(&place);
                 news.push(SchedulerNews::Ended { run: id, end });
             }
         }

@@ -163,6 +163,9 @@ pub(crate) fn to_text(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("it has only texts and numbers")
 }
 
+/// How the keys of commands begin.
+pub(crate) const COMMANDS: &str = "command ";
+
 /// Returns the key of an order in its run.
 pub(crate) fn key(id: OrderId) -> String {
     match id {

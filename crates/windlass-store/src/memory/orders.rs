@@ -64,10 +64,10 @@ impl OrderTables for MemoryTransaction {
         Ok(self.tables().orders.all(|order| order.run == run))
     }
 
-    fn order_counts(&self) -> Result<Vec<(Life, usize)>, StoreError> {
-        let mut counts: BTreeMap<Life, usize> = BTreeMap::new();
-        for order in self.tables().orders.orders.values() {
-            *counts.entry(order.life.clone()).or_default() += 1;
+    fn order_counts(&self, prefix: &str) -> Result<Vec<(String, usize)>, StoreError> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for order in self.tables().orders.all(|order| order.key.starts_with(prefix)) {
+            *counts.entry(order.run).or_default() += 1;
         }
         Ok(counts.into_iter().collect())
     }

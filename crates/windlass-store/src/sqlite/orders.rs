@@ -60,9 +60,10 @@ impl OrderTables for SqliteTables<'_> {
         )
     }
 
-    fn order_counts(&self) -> Result<Vec<(Life, usize)>, StoreError> {
-        let query = "SELECT worker, life, count(*) FROM work_order GROUP BY worker, life";
-        self.all(query, [], |row| Ok((life(row, 0)?, row.get(2)?)))
+    fn order_counts(&self, prefix: &str) -> Result<Vec<(String, usize)>, StoreError> {
+        let query = "SELECT run, count(*) FROM work_order
+            WHERE substr(key, 1, length(?1)) = ?1 GROUP BY run";
+        self.all(query, [prefix], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError> {

@@ -58,9 +58,9 @@ impl<'a> Orders<'a> {
         self.tables.orders_of_run(run)
     }
 
-    /// Returns how many orders of each life were not taken in.
-    pub fn counts(&self) -> Result<Vec<(Life, usize)>, StoreError> {
-        self.tables.order_counts()
+    /// Returns how many orders of each run, with keys that begin so, were not taken in.
+    pub fn counts(&self, prefix: &str) -> Result<Vec<(String, usize)>, StoreError> {
+        self.tables.order_counts(prefix)
     }
 
     /// Reports what became of orders, for a life that is not over. The same report may be written again.
