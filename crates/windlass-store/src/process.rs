@@ -136,9 +136,10 @@ fn started(stat: &str) -> Option<u64> {
     // The name in the second field may contain blanks and parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace();
-    let state = fields.next()?;
-    let started = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(started)
+    let is_first_thread_over = matches!(fields.next()?, "Z" | "X");
+    let threads: u32 = fields.nth(16)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
+    (!is_first_thread_over || threads > 1).then_some(started)
 }
 
 #[cfg(test)]
@@ -171,6 +172,14 @@ mod tests {
         }
         let odd = b"7 (a) Z ) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0".to_vec();
         assert_eq!(parse_start(Ok(odd), || Ok(true)).expect("that is an answer"), Some(4711));
+    }
+
+    #[test]
+    fn a_process_has_ended_when_its_last_thread_has() {
+        let stat =
+            |threads| format!("7 (a) Z 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 {threads} 0 4711 0");
+        assert_eq!(started(&stat(2)), Some(4711));
+        assert_eq!(started(&stat(1)), None);
     }
 
     #[test]
