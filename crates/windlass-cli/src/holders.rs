@@ -38,6 +38,10 @@ pub(crate) fn holders(
     for (mut row, process) in views.iter().flat_map(|view| rows(view, now)) {
         let holder = HolderId::new(row.holder);
         row.store = &dir;
+        if row.kind == RUN {
+            // A run that this version cannot read is known by its id alone.
+            row.workflow = store.run(row.name).ok().map(|run| run.workflow);
+        }
         row.step = names.step(&holder);
         row.command = process.and_then(command_line);
         text += &match form {
@@ -76,6 +80,9 @@ struct Row<'a> {
     event: &'static str,
     kind: &'static str,
     name: &'a str,
+    /// The name of the workflow of a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workflow: Option<String>,
     capacity: Option<u32>,
     holder: &'a str,
     /// The step that it is, as `RUN/STEP`.
@@ -140,6 +147,7 @@ impl<'a> Row<'a> {
             event: "holder",
             kind: "",
             name: "",
+            workflow: None,
             capacity: None,
             holder,
             step: None,
@@ -159,11 +167,9 @@ impl<'a> Row<'a> {
         let for_how_long = span(Times::now().since(self.since));
         if *kind == RUN {
             let leader = self.pid.map_or(holder.to_string(), |pid| format!("process {pid}"));
-            return format!(
-                "run {}: led by {leader} for {for_how_long}{}",
-                plain(name),
-                self.more()
-            );
+            let workflow = self.workflow.as_deref().map(|name| format!(" ({})", plain(name)));
+            let (run, workflow, more) = (plain(name), workflow.unwrap_or_default(), self.more());
+            return format!("run {run}{workflow}: led by {leader} for {for_how_long}{more}");
         }
         let slots = self.capacity.map(|capacity| format!("{weight} of {capacity} "));
         let slots = slots.unwrap_or_default();

@@ -253,7 +253,7 @@ fn holders_are_named_in_the_users_terms() {
         format!("lock \"x\": held by {step} for "),
         format!("lock \"y\": held by {command} for "),
         format!("lock \"y\": wanted by step {id}/b (pid {pid}) for "),
-        format!("run {id}: led by process {pid} for "),
+        format!("run {id} (flow): led by process {pid} for "),
     ] {
         assert!(holders.lines().any(|shown| shown.starts_with(&line)), "{line}: {holders}");
     }

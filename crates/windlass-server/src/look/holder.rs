@@ -79,7 +79,9 @@ impl HolderNames {
         let process =
             holder.as_str().strip_prefix("process ").and_then(|text| text.split_once(' '));
         let process = process.map(|(pid, _)| format!("process {pid}"));
-        self.step(holder).or(process).unwrap_or_else(|| holder.to_string())
+        // A run that this version cannot read is known by its id alone.
+        let run = || Attempt::read(holder.as_str()).map(|attempt| format!("run {}", attempt.run));
+        self.step(holder).or(process).or_else(run).unwrap_or_else(|| holder.to_string())
     }
 
     /// Returns `RUN/STEP` if the holder is a step of a run.
@@ -135,6 +137,12 @@ mod tests {
         assert_eq!(wrapped(&["/bin/windlass", "lock", "x", "--", "make", "--"]), ["make", "--"]);
         assert_eq!(wrapped(&["windlass", "run", "flow.toml"]), ["windlass", "run", "flow.toml"]);
         assert_eq!(wrapped(&["sh", "--", "x"]), ["sh", "--", "x"]);
+    }
+
+    #[test]
+    fn an_attempt_of_a_run_that_cannot_be_read_is_named_by_its_run() {
+        let holder = HolderId::new("run 3fa9c2d1/3@2 epoch 7");
+        assert_eq!(HolderNames::default().name(&holder), "run 3fa9c2d1");
     }
 
     #[test]
