@@ -132,7 +132,7 @@ fn wait(mut done: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
     use std::sync::mpsc;
 
     use super::*;
@@ -142,7 +142,8 @@ mod tests {
     fn orphan(state: &Path, leader: &Process) -> Child {
         let LeaderFile { locked } =
             LeaderFile::take(state, "r", leader).expect("no other process leads");
-        Command::new("sleep").arg("600").stdin(locked).spawn().expect("sleep runs")
+        // It ends with the process of the test.
+        Command::new("cat").stdin(Stdio::piped()).stdout(locked).spawn().expect("cat runs")
     }
 
     fn dead() -> Process {

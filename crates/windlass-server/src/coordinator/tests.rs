@@ -44,8 +44,8 @@ fn a_run_that_cannot_go_on_leaves_no_step_running() {
     let dir = tempfile::tempdir().expect("a directory");
     let open = || Store::open(&dir.path().join("state")).expect("a store");
     let text = "concurrency = 2\n\
-        [step.a]\nrun = 'while ! test -e go; do sleep 0.01; done'\n\
-        [step.b]\nrun = 'echo $$ > pid; touch begun; sleep 600'\n";
+        [step.a]\nrun = 'while ! test -e go && kill -0 $PPID; do sleep 0.01; done'\n\
+        [step.b]\nrun = 'echo $$ > pid; touch begun; while kill -0 $PPID; do sleep 0.01; done'\n";
     let order = RunRecord {
         file: "flow.toml".to_owned(),
         text: text.to_owned(),
@@ -73,7 +73,8 @@ fn a_request_is_heard_however_early_it_comes() {
     let open = || Store::open(&dir.path().join("state")).expect("a store");
     let order = RunRecord {
         file: "flow.toml".to_owned(),
-        text: "[step.a]\nrun = 'touch begun; sleep 600'\n".to_owned(),
+        text: "[step.a]\nrun = 'touch begun; while kill -0 $PPID; do sleep 0.01; done'\n"
+            .to_owned(),
         dir: dir.path().to_owned(),
         ..RunRecord::default()
     };
