@@ -7,17 +7,19 @@
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::Write;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Resource, Rlimit, Signal, getppid, kill_process, setrlimit, setsid};
 
-/// The kernel's flag of a process that is exiting (`PF_EXITING`).
-const EXITING: u64 = 4;
+/// How often a process of a chain starts the next one, so that no chain outlives its test for long.
+const HOPS: usize = 10_000;
+/// The argument of a process of a chain, before how many follow.
+const HOPS_LEFT: &str = "hops=";
 
 /// One attempt of a step.
 struct Attempt {
@@ -29,12 +31,17 @@ struct Attempt {
 }
 
 fn main() -> ExitCode {
+    let argument = env::args().nth(1).unwrap_or_default();
+    if let Some(hops) = argument.strip_prefix(HOPS_LEFT) {
+        hop(hops.parse().expect("a number"));
+        return ExitCode::SUCCESS;
+    }
     let variable = |name: &str| env::var(name).expect("the coordinator sets it for each step");
     let step = variable("WINDLASS_STEP");
     let name = format!("{step} {}", variable("WINDLASS_ATTEMPT"));
     let mut attempt = Attempt { name, held: Vec::new(), left: Vec::new() };
     attempt.hold(&format!("step-{step}"), 1, 1);
-    if env::args().nth(1).is_some_and(|argument| argument == "finally") {
+    if argument == "finally" {
         attempt.record("finally");
         return ExitCode::SUCCESS;
     }
@@ -57,6 +64,10 @@ impl Attempt {
                     self.hold("slots", number(weight), number(capacity));
                 }
                 "child" => self.left.push(child(value)),
+                "kill" => {
+                    let parent = getppid().expect("it has one");
+                    kill_process(parent, Signal::KILL).expect("it is ours");
+                }
                 "millis" => thread::sleep(Duration::from_millis(value.parse().expect("a number"))),
                 "write" => {
                     let path = env::var_os("WINDLASS_OUTPUT").expect("the coordinator sets it");
@@ -102,10 +113,9 @@ impl Attempt {
     }
 }
 
-/// Locks a slot and returns whether that succeeded. Waits for a lock whose holder is only exiting.
+/// Locks a slot and returns whether that succeeded.
 fn take(slot: &File) -> bool {
     flock(slot, FlockOperation::NonBlockingLockExclusive).is_ok()
-        || !has_living_user(slot) && flock(slot, FlockOperation::LockExclusive).is_ok()
 }
 
 fn open(path: &str) -> File {
@@ -121,39 +131,42 @@ fn failed_before(step: &str) -> usize {
     before
 }
 
-/// Starts a process that does not end by itself, in this process group or in a session of its own.
+/// Starts a process that does not end by itself, in this process group or in a session of its own, or a chain of
+/// processes.
 fn child(place: &str) -> Child {
     let mut command = match place {
         "group" => Command::new("sleep"),
-        _ => Command::new("setsid"),
+        "session" => Command::new("setsid"),
+        "chain" => next_hop(HOPS),
+        "unmarked" => {
+            let none = Rlimit { current: None, maximum: None };
+            setrlimit(Resource::Locks, none).expect("there is no hard limit");
+            next_hop(HOPS)
+        }
+        other => panic!("unknown place: {other}"),
     };
-    if place != "group" {
-        command.arg("sleep");
+    match place {
+        "group" => command.arg("600"),
+        "session" => command.args(["sleep", "600"]),
+        _ => &mut command,
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("it runs")
+}
+
+/// One process of a chain: leaves its session, starts the next process, and ends.
+#[expect(clippy::zombie_processes, reason = "it does not outlive its child")]
+fn hop(hops: usize) {
+    // It leads no group, so it can always lead a session.
+    setsid().expect("it is no leader");
+    if hops > 0 && fs::exists("held").is_ok_and(|exists| exists) {
+        next_hop(hops - 1).spawn().expect("it runs");
     }
-    command.arg("600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("sleep runs")
 }
 
-/// Returns whether another process has this file open and is not exiting.
-fn has_living_user(file: &File) -> bool {
-    let own = file.metadata().expect("it is open");
-    let same = |path: io::Result<fs::DirEntry>| {
-        let other = path.and_then(|entry| fs::metadata(entry.path()));
-        other.is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino()))
-    };
-    let processes = fs::read_dir("/proc").expect("this is Linux").flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut others = pids.filter(|pid| *pid != std::process::id());
-    others.any(|pid| {
-        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
-        open.any(same) && runs(pid)
-    })
-}
-
-fn runs(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name in the second field may contain blanks and parentheses.
-    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let flags = fields.get(6).and_then(|flags| flags.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & EXITING == 0)
+/// Returns the next process of a chain, which carries nothing in its environment.
+fn next_hop(hops: usize) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(format!("{HOPS_LEFT}{hops}")).env_clear();
+    command
 }

@@ -69,6 +69,7 @@ mod process_tag;
 mod processes;
 mod reaper;
 mod schedule;
+mod search;
 pub mod service;
 mod signals;
 mod size;

@@ -9,12 +9,16 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
-use rustix::process::{getpid, set_child_subreaper};
+use rustix::process::{getpid, set_child_subreaper, test_kill_process};
 
 use crate::attempt::pid;
 use crate::limit_tag::LimitTag;
-use crate::proc_fs::{self, Process};
+use crate::proc_fs::{self, Found, Process, Stage};
+use crate::search::Sight;
 use crate::spawn::{is_spawned, reap};
+
+/// After how many readings of the list a look gives up being complete.
+const MOST_ROUNDS: usize = 10;
 
 /// The orphans of this process.
 pub(crate) struct Orphans {
@@ -27,10 +31,20 @@ pub(crate) struct Orphans {
 /// An orphan that is alive.
 pub(crate) struct Orphan {
     pub(crate) process: Process,
+    pub(crate) stage: Stage,
     /// The tags in its environment.
     pub(crate) tags: Vec<Vec<u8>>,
     /// The tag in its resource limit.
     pub(crate) limit_tag: Option<LimitTag>,
+}
+
+/// What was found of a child of this process that it has not started.
+enum Child {
+    Alive(Orphan),
+    /// It has ended, and was reaped.
+    Ended,
+    /// It is no orphan of an attempt.
+    Stranger,
 }
 
 impl Orphans {
@@ -45,36 +59,55 @@ impl Orphans {
         Ok(Self { list, group })
     }
 
-    /// Returns the orphans that are alive, and reaps those that have ended.
-    pub(crate) fn look(&self) -> io::Result<Vec<Orphan>> {
-        let children = self.children()?.into_iter().filter(|&child| !is_spawned(child));
-        children.filter_map(|child| self.look_at(child).transpose()).collect()
+    /// Returns the orphans that are alive, and reaps those that have ended. What an orphan has started became
+    /// a child of this process before its end could be seen. So when one has ended, the list is read again.
+    pub(crate) fn look(&self) -> io::Result<(Vec<Orphan>, Sight)> {
+        let mut alive = Vec::new();
+        for _ in 0..MOST_ROUNDS {
+            let mut sight = Sight::Complete;
+            alive.clear();
+            for child in self.children()?.into_iter().filter(|&child| !is_spawned(child)) {
+                match self.look_at(child)? {
+                    Child::Alive(orphan) => alive.push(orphan),
+                    Child::Ended => sight = Sight::Partial,
+                    Child::Stranger => {}
+                }
+            }
+            if sight == Sight::Complete {
+                return Ok((alive, sight));
+            }
+        }
+        Ok((alive, Sight::Partial))
     }
 
-    fn look_at(&self, child: u32) -> io::Result<Option<Orphan>> {
+    fn look_at(&self, child: u32) -> io::Result<Child> {
+        let (tags, limit_tag) = (proc_fs::tags(child)?, LimitTag::of_process(child));
+        // Asked afterwards: a process that is ending seems to carry nothing.
         match proc_fs::stat(child)? {
-            Some((process, true)) if process.group != self.group => {
-                let (tags, limit_tag) = (proc_fs::tags(child)?, LimitTag::of_process(child));
-                Ok(Some(Orphan { process, tags, limit_tag }))
-            }
-            Some((process, false)) if process.group != self.group => {
-                match pid(child).map_or(Ok(None), reap) {
+            Found::Process(process, _) if process.group == self.group => Ok(Child::Stranger),
+            Found::Process(process, Stage::Ended) => {
+                match pid(process.pid).map_or(Ok(None), reap) {
                     // Another run in this process may have been faster.
                     Err(error) if error.raw_os_error() != Some(Errno::CHILD.raw_os_error()) => {
                         Err(error)
                     }
-                    _ => Ok(None),
+                    _ => Ok(Child::Ended),
                 }
             }
-            _ => Ok(None),
+            Found::Process(process, stage) => {
+                Ok(Child::Alive(Orphan { process, stage, tags, limit_tag }))
+            }
+            Found::Nothing if has_ended(child) => Ok(Child::Ended),
+            // It belongs to another user, and `/proc` hides it.
+            Found::Hidden | Found::Nothing => Ok(Child::Stranger),
         }
     }
 
     fn children(&self) -> io::Result<Vec<u32>> {
         let Some(list) = &self.list else {
             let this = std::process::id();
-            let all = proc_fs::all()?.into_iter();
-            return Ok(all.filter(|(child, _)| child.parent == this).map(|(c, _)| c.pid).collect());
+            let is_child = |pid: &u32| proc_fs::process(*pid).is_some_and(|p| p.parent == this);
+            return Ok(proc_fs::pids()?.into_iter().filter(is_child).collect());
         };
         let mut text = Vec::new();
         let mut chunk = [0; 4096];
@@ -89,6 +122,10 @@ impl Orphans {
         let numbers = text.split(|byte| *byte == b' ').filter_map(|word| str::from_utf8(word).ok());
         Ok(numbers.filter_map(|word| word.parse().ok()).collect())
     }
+}
+
+fn has_ended(child: u32) -> bool {
+    pid(child).is_none_or(|child| test_kill_process(child) == Err(Errno::SRCH))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::path::Path;
 use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,7 +43,15 @@ impl Process {
 /// Returns the group that a child of this process leads. The child may have ended: until it is reaped its
 /// pid is not used again, and other processes may live on in its group.
 pub(crate) fn group_of(child: u32) -> Option<ProcessGroup> {
-    stat(child).ok()??.0.leads()
+    process(child)?.leads()
+}
+
+/// Returns a process, which may have ended, if it was not reaped.
+pub(crate) fn process(pid: u32) -> Option<Process> {
+    match stat(pid) {
+        Ok(Found::Process(process, _)) => Some(process),
+        _ => None,
+    }
 }
 
 /// Returns how messages name a process: `name (pid)`, or `process pid` if it has ended.
@@ -55,28 +64,56 @@ pub(crate) fn label(pid: u32) -> String {
     }
 }
 
-/// Returns every process, ordered by pid, and whether it is alive: a process that has ended stays until it
-/// is reaped.
-pub(crate) fn all() -> io::Result<Vec<(Process, bool)>> {
-    let mut all = Vec::new();
+/// Returns the pids of all processes that `/proc` lists, in ascending order. A process that has ended stays
+/// until it is reaped.
+pub(crate) fn pids() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        if let Some(number) = name.to_str().and_then(|name| name.parse().ok()) {
-            all.extend(stat(number)?);
-        }
+        pids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
     }
-    all.sort_unstable();
-    Ok(all)
+    pids.sort_unstable();
+    Ok(pids)
 }
 
 /// Returns a process if it is alive.
 pub(crate) fn alive(pid: u32) -> Option<Process> {
-    stat(pid).ok()?.and_then(|(process, lives)| lives.then_some(process))
+    match stat(pid) {
+        Ok(Found::Process(process, stage)) => (stage != Stage::Ended).then_some(process),
+        _ => None,
+    }
 }
 
-/// Returns a process, and whether it is alive; none if there is no such process.
-pub(crate) fn stat(pid: u32) -> io::Result<Option<(Process, bool)>> {
-    Ok(Stat::read(pid)?.and_then(|stat| stat.process(pid)))
+/// What `/proc` tells about a pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Process(Process, Stage),
+    /// It belongs to a process that this one may not inspect.
+    Hidden,
+    /// No process has it.
+    Nothing,
+}
+
+/// How far the life of a process has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Running,
+    /// Its first thread has no memory, and so no environment that can be read: the process is ending, its
+    /// other threads go on, or it belongs to the kernel.
+    Exiting,
+    /// It only waits to be reaped.
+    Ended,
+}
+
+/// Returns what can be known of a pid.
+pub(crate) fn stat(pid: u32) -> io::Result<Found> {
+    match Stat::read(pid) {
+        Ok(stat) => {
+            let found = |(process, stage)| Found::Process(process, stage);
+            Ok(stat.and_then(|stat| stat.process(pid)).map_or(Found::Nothing, found))
+        }
+        Err(error) if is_out_of_resources(&error) => Err(error),
+        Err(_) => Ok(Found::Hidden),
+    }
 }
 
 /// The fields of `/proc/PID/stat`, from the state on.
@@ -85,7 +122,7 @@ struct Stat(Vec<String>);
 impl Stat {
     fn read(pid: u32) -> io::Result<Option<Self>> {
         let stat = match fs::read(format!("/proc/{pid}/stat")) {
-            Err(error) if !is_out_of_resources(&error) => return Ok(None),
+            Err(error) if has_ended(&error) => return Ok(None),
             stat => stat?,
         };
         // The name before that may contain any character, also blanks and parentheses.
@@ -98,10 +135,22 @@ impl Stat {
         self.0.get(place)?.parse().ok()
     }
 
-    fn process(&self, pid: u32) -> Option<(Process, bool)> {
+    fn process(&self, pid: u32) -> Option<(Process, Stage)> {
         let [parent, group, session] = [self.number(1)?, self.number(2)?, self.number(3)?];
-        let lives = !matches!(self.0.first()?.as_str(), "Z" | "X");
-        Some((Process { pid, parent, group, session, started: self.number(19)? }, lives))
+        let stage = match self.number::<u64>(20)? {
+            0 if self.is_first_thread_over() && !self.has_other_threads() => Stage::Ended,
+            0 => Stage::Exiting,
+            _ => Stage::Running,
+        };
+        Some((Process { pid, parent, group, session, started: self.number(19)? }, stage))
+    }
+
+    fn is_first_thread_over(&self) -> bool {
+        self.0.first().is_some_and(|state| matches!(state.as_str(), "Z" | "X"))
+    }
+
+    fn has_other_threads(&self) -> bool {
+        self.number::<u64>(17).is_some_and(|threads| threads > 1)
     }
 
     /// Returns whether the process has an environment, or will have one once it has executed its next
@@ -113,6 +162,12 @@ impl Stat {
         // the address of the code only after it has laid out the environment, which is invisible until then.
         memory > 0 && (code == 0 || start < end)
     }
+}
+
+/// Returns whether a read failed because there is no such process, or no longer.
+fn has_ended(error: &io::Error) -> bool {
+    let number = error.raw_os_error().unwrap_or(0);
+    [Errno::NOENT, Errno::SRCH].map(Errno::raw_os_error).contains(&number)
 }
 
 /// Returns whether a read failed for want of open files or memory. Otherwise the process has ended, or
@@ -132,21 +187,48 @@ pub(crate) fn tags(pid: u32) -> io::Result<Vec<Vec<u8>>> {
 pub(crate) fn environment(pid: u32) -> io::Result<Vec<u8>> {
     let began = Instant::now();
     loop {
-        let environment = match read_at_once(&format!("/proc/{pid}/environ")) {
-            Err(error) if !is_out_of_resources(&error) => return Ok(Vec::new()),
-            environment => environment?,
-        };
-        let found = !environment.is_empty() || began.elapsed() > LONGEST_EXEC;
-        if found || !Stat::read(pid)?.as_ref().is_some_and(Stat::has_environment) {
+        let environment = environment_in(format!("/proc/{pid}/environ"))?;
+        if !environment.is_empty() || began.elapsed() > LONGEST_EXEC {
             return Ok(environment);
+        }
+        match Stat::read(pid) {
+            Ok(Some(stat)) if stat.has_environment() => {}
+            Ok(Some(stat)) if stat.is_first_thread_over() && stat.has_other_threads() => {
+                return environment_of_threads(pid);
+            }
+            Err(error) if is_out_of_resources(&error) => return Err(error),
+            _ => return Ok(environment),
         }
         thread::sleep(Duration::from_micros(50));
     }
 }
 
+/// Returns the environment of a process whose first thread has ended, by way of its other threads.
+fn environment_of_threads(pid: u32) -> io::Result<Vec<u8>> {
+    let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Err(error) if !is_out_of_resources(&error) => return Ok(Vec::new()),
+        threads => threads?,
+    };
+    for thread in threads.flatten() {
+        let environment = environment_in(thread.path().join("environ"))?;
+        if !environment.is_empty() {
+            return Ok(environment);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Returns the content of a file with an environment; nothing if it cannot be read.
+fn environment_in(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    match read_at_once(path.as_ref()) {
+        Err(error) if !is_out_of_resources(&error) => Ok(Vec::new()),
+        environment => environment,
+    }
+}
+
 /// Returns the content of a file, read in one call. If the process executes another program, a second call
 /// would return nothing of the first program's environment.
-fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
+fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = vec![0; 16 << 10];
     loop {
         let length = File::open(path)?.read(&mut content)?;
@@ -171,4 +253,17 @@ pub(crate) fn now_in_ticks() -> u64 {
     let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
     let per_second = clock_ticks_per_second();
     seconds * per_second + nanos * per_second / 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_tells_the_environment_of_its_process() {
+        let this = std::process::id();
+        let environment = environment(this).expect("it can be read");
+        assert!(!environment.is_empty());
+        assert_eq!(environment_of_threads(this).expect("it can be read"), environment);
+    }
 }

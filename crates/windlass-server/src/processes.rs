@@ -46,9 +46,10 @@ use crate::log_pipe::{self, LogPipe};
 use crate::log_pipes::{self, LogPipes};
 use crate::orphans::Orphans;
 use crate::poll::poll;
-use crate::proc_fs::{self, Process};
+use crate::proc_fs::{self, Found, Process, Stage};
 use crate::process_tag;
 use crate::reaper::{Gone, KillPlan, KillRequest, Reaper};
+use crate::search::Sight;
 use crate::size;
 use crate::spawn::reap;
 use crate::tree::{self, KILL_TIMEOUT, Reach};
@@ -57,14 +58,16 @@ use crate::tree::{self, KILL_TIMEOUT, Reach};
 pub(crate) const CANNOT_START: i32 = 126;
 /// How often to look for orphans while nothing else happens.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// How soon to look again when orphans may have been overlooked.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// All processes of one run.
 pub(crate) struct Processes {
     poller: Poller,
     running: RunningJobs,
     orphans: Orphans,
-    /// When orphans were looked for last.
-    swept: Instant,
+    /// When to look for orphans next.
+    sweep_at: Instant,
     launcher: Launcher,
     pipes: LogPipes,
     /// Started with the first process that has to be killed.
@@ -73,6 +76,12 @@ pub(crate) struct Processes {
     tag: String,
     messages: Receiver<Message>,
     sender: Sender<Message>,
+}
+
+/// The orphans that are alive, with their owners.
+struct Orphaned {
+    orphans: Vec<(Process, Owner)>,
+    sight: Sight,
 }
 
 /// A message from a thread that works for the processes of the run.
@@ -105,7 +114,7 @@ impl Processes {
             poller: Poller::new(news, &messages)?,
             running: RunningJobs::default(),
             orphans: Orphans::receive()?,
-            swept: Instant::now(),
+            sweep_at: Instant::now() + SWEEP_INTERVAL,
             launcher: Launcher::new()?,
             pipes: LogPipes::new(),
             reaper: None,
@@ -183,8 +192,10 @@ impl Processes {
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let sweep = (!self.running.is_empty()).then_some(SWEEP_INTERVAL);
+            let now = Instant::now();
+            let left = until.map(|until| until.saturating_duration_since(now));
+            let until_sweep = || self.sweep_at.saturating_duration_since(now);
+            let sweep = (!self.running.is_empty()).then(until_sweep);
             let rested = self.pipes.until_rested();
             let events = self.poller.wait([left, sweep, rested].into_iter().flatten().min())?;
             self.pipes.drain_rested(&self.poller)?;
@@ -204,11 +215,7 @@ impl Processes {
     /// Returns whether to look for orphans. Output alone is no reason to.
     fn is_sweep_due(&self, events: &Events) -> bool {
         let Events { news, messages, wakeup, exited, .. } = events;
-        *news
-            || *messages
-            || *wakeup
-            || !exited.is_empty()
-            || self.swept.elapsed() >= SWEEP_INTERVAL
+        *news || *messages || *wakeup || !exited.is_empty() || Instant::now() >= self.sweep_at
     }
 
     /// Kills whatever is left of the run: its jobs, and what earlier ones have left.
@@ -216,11 +223,11 @@ impl Processes {
         self.running.ids().into_iter().try_for_each(|job| self.kill(job))?;
         let began = Instant::now();
         loop {
-            let orphans = self.orphans()?;
+            let Orphaned { orphans, sight } = self.orphans()?;
             let orphans = orphans.iter().filter(|(_, owner)| *owner != Owner::Stranger);
             let dying: Vec<_> =
                 orphans.map(|(orphan, _)| tree::signal(orphan, &[Signal::KILL])).collect();
-            if self.running.is_empty() && dying.is_empty() {
+            if self.running.is_empty() && dying.is_empty() && sight == Sight::Complete {
                 return Ok(());
             }
             if began.elapsed() > KILL_TIMEOUT * 2 {
@@ -236,7 +243,6 @@ impl Processes {
 
     /// Takes in messages, looks for orphans, and returns the jobs that have ended.
     fn sweep(&mut self, events: &Events) -> io::Result<Vec<(Job, Ended)>> {
-        self.swept = Instant::now();
         let mut over = Vec::new();
         if events.messages {
             for message in self.messages.take() {
@@ -244,9 +250,14 @@ impl Processes {
             }
         }
         // The kernel gives us the orphans of a process before the end of that process can be seen.
-        let orphans = self.orphans()?;
+        let orphaned = self.orphans()?;
+        self.sweep_at = Instant::now()
+            + match orphaned.sight {
+                Sight::Complete => SWEEP_INTERVAL,
+                Sight::Partial => RETRY_INTERVAL,
+            };
         for job in self.running.exited() {
-            over.extend(self.on_exited(job, &orphans)?);
+            over.extend(self.on_exited(job, &orphaned)?);
         }
         Ok(over)
     }
@@ -273,18 +284,15 @@ impl Processes {
 
     /// Concludes a job whose own process has ended, if nothing else is left of it. Otherwise waits for the
     /// rest, also after the reaper has searched: it can miss processes that others start meanwhile.
-    fn on_exited(
-        &mut self,
-        job: Job,
-        orphans: &[(Process, Owner)],
-    ) -> io::Result<Option<(Job, Ended)>> {
+    fn on_exited(&mut self, job: Job, orphaned: &Orphaned) -> io::Result<Option<(Job, Ended)>> {
         let running = self.running.get(job).expect("a job that has exited is running");
         match &running.tree {
             TreeState::Free => {
-                let left = self.running.left_by(job, orphans);
-                match left.is_empty() {
-                    true => Ok(self.conclude(job, &[])),
-                    false => self.wait_for(job, left).map(|()| None),
+                let left = self.running.left_by(job, &orphaned.orphans);
+                match (left.is_empty(), orphaned.sight) {
+                    (true, Sight::Complete) => Ok(self.conclude(job, &[])),
+                    (true, Sight::Partial) => Ok(None),
+                    (false, _) => self.wait_for(job, left).map(|()| None),
                 }
             }
             TreeState::Ending(_) => Ok(None),
@@ -295,10 +303,18 @@ impl Processes {
         }
     }
 
-    /// Returns the orphans that are alive, with their owners.
-    fn orphans(&mut self) -> io::Result<Vec<(Process, Owner)>> {
-        let orphans = self.orphans.look()?.into_iter();
-        Ok(orphans.map(|o| (o.process, self.running.owner(&o, &self.tag))).collect())
+    fn orphans(&mut self) -> io::Result<Orphaned> {
+        let (found, mut sight) = self.orphans.look()?;
+        let mut orphans = Vec::new();
+        for orphan in found {
+            let owner = self.running.owner(&orphan, &self.tag);
+            match (owner, orphan.stage) {
+                // It may have carried something before.
+                (Owner::Unknown, Stage::Exiting) => sight = Sight::Partial,
+                _ => orphans.push((orphan.process, owner)),
+            }
+        }
+        Ok(Orphaned { orphans, sight })
     }
 
     /// Waits for what a job has left running. However often some of it is found, the time it may take
@@ -307,6 +323,13 @@ impl Processes {
         let running = self.running.get(job).expect("its process has ended, and was not reaped");
         let LeftoverPolicy { linger, grace } = running.settings.leftovers;
         let plan = running.plan.unwrap_or_else(|| KillPlan::after(linger, grace));
+        if plan.kills_now() {
+            // By the time that the reaper has searched, they may have started others and ended.
+            for process in &left {
+                // One that cannot be signalled is left to the reaper.
+                let _ = tree::signal(process, &[Signal::KILL]);
+            }
+        }
         self.request_kill(job, plan, left)
     }
 
@@ -339,7 +362,10 @@ impl Processes {
                 self.reaper.insert(reaper)
             }
         };
-        let main = proc_fs::stat(running.process.id())?.map(|(process, _)| process);
+        let main = match proc_fs::stat(running.process.id())? {
+            Found::Process(process, _) => Some(process),
+            Found::Hidden | Found::Nothing => None,
+        };
         running.tree = TreeState::Ending(if exited { Scope::Rest } else { Scope::Everything });
         roots.extend(main);
         let group = main.and_then(Process::leads);

@@ -19,7 +19,8 @@ use crate::files;
 use crate::poll::poll;
 use crate::proc_fs::{self, Process};
 use crate::processes::Job;
-use crate::tree::{self, KILL_TIMEOUT, Reach, Wanted};
+use crate::search::{self, Wanted};
+use crate::tree::{self, KILL_TIMEOUT, Reach};
 
 /// A request to end a tree.
 pub(crate) struct KillRequest {
@@ -52,6 +53,11 @@ impl KillPlan {
     /// Sends SIGKILL at once.
     pub(crate) fn kill() -> Self {
         Self::ask(Duration::ZERO)
+    }
+
+    /// Returns whether the time for SIGKILL has come.
+    pub(crate) fn kills_now(self) -> bool {
+        Instant::now() >= self.kill_at
     }
 
     /// Returns the plan with the earlier time of both for each signal.
@@ -165,11 +171,21 @@ impl<T: Fn(Gone)> Ending<T> {
         if self.trees.is_empty() {
             return;
         }
-        let wanted: Vec<_> = self.trees.values().map(|dying| dying.request.wanted()).collect();
-        let found = tree::members(&wanted);
+        let trees: Vec<_> = self.trees.values().collect();
+        let wanted: Vec<_> = trees.iter().map(|dying| dying.request.wanted()).collect();
+        let mut killed = vec![Vec::new(); trees.len()];
+        let found = search::members(&wanted, |place, process| {
+            if trees[place].may_outrun_search(process) {
+                killed[place].push((*process, proc_fs::label(process.pid)));
+                tree::kill_at_sight(process);
+            }
+        });
+        // What a partial search overlooks has become an orphan by the time that the job is concluded.
+        let found = found.map(|members| members.of_trees);
         let jobs: Vec<_> = self.trees.keys().copied().collect();
         for (place, job) in jobs.into_iter().enumerate() {
             let dying = self.trees.get_mut(&job).expect("the job is a key of the map");
+            killed[place].drain(..).for_each(|(process, label)| dying.note(&process, label));
             let over = match &found {
                 Ok(found) => dying.press(&found[place]),
                 Err(_) => dying.press_unseen(),
@@ -226,6 +242,13 @@ impl Dying {
         next.unwrap_or(kill_at + KILL_TIMEOUT)
     }
 
+    /// Returns whether a process may start another and end before its tree is killed. One that is in the group
+    /// cannot: the group is killed as a whole.
+    fn may_outrun_search(&self, process: &Process) -> bool {
+        let group = self.request.tree.group.map(|group| group.leader);
+        self.request.plan.kills_now() && Some(process.group) != group
+    }
+
     /// Waits for, terminates or kills the members, as the plan says. Returns those that are left when nothing
     /// more can be done.
     fn press(&mut self, members: &[Process]) -> Option<Vec<u32>> {
@@ -239,17 +262,17 @@ impl Dying {
             _ => &[],
         };
         let first_time = asking && self.asked.is_empty();
-        if asking {
-            self.note(members);
-        }
+        let unasked = |process: &&Process| !self.asked.contains(&key(process));
+        let unasked: Vec<_> = members.iter().filter(unasked).filter(|_| asking).collect();
+        unasked.iter().for_each(|process| self.note(process, proc_fs::label(process.pid)));
         if killing || first_time {
             self.signal_group(signals);
         }
         let mut out_of_reach = 0;
         self.watched.clear();
         for process in members {
-            let first = asking && self.asked.insert((process.pid, process.started));
-            let is_signalled = !killing && (!first || self.is_in_group(process.pid));
+            let is_signalled =
+                !killing && (!unasked.contains(&process) || self.is_in_group(process.pid));
             match tree::signal(process, if is_signalled { &[] } else { signals }) {
                 Ok(Reach::In(handle)) => self.watched.extend(files::to_keep(handle)),
                 Ok(Reach::Out(handle)) => {
@@ -277,11 +300,11 @@ impl Dying {
         (now > kill_at + KILL_TIMEOUT).then(|| known.collect())
     }
 
-    /// Notes the names of the members that get their first signal now, because they may have ended later.
-    fn note(&mut self, members: &[Process]) {
-        let new = |process: &&Process| !self.asked.contains(&(process.pid, process.started));
-        self.signalled
-            .extend(members.iter().filter(new).map(|process| proc_fs::label(process.pid)));
+    /// Notes that a process gets its first signal, and its name, because it may have ended later.
+    fn note(&mut self, process: &Process, label: String) {
+        if self.asked.insert(key(process)) {
+            self.signalled.push(label);
+        }
     }
 
     /// Signals the whole group at once, so that no member reacts to the end of another.
@@ -298,6 +321,10 @@ impl Dying {
         let group = self.request.tree.group.map(|group| group.leader);
         group.is_some() && proc_fs::alive(process).map(|now| now.group) == group
     }
+}
+
+fn key(process: &Process) -> (u32, u64) {
+    (process.pid, process.started)
 }
 
 #[cfg(test)]

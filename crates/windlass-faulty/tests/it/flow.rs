@@ -143,7 +143,7 @@ impl Flow {
                 "",
             ][number % 5];
             let keys = format!("use = {{ memory = {} }}\n{condition}\n", 1 + number % 3);
-            let child = ["child=group", "millis=1", "child=session"][number % 3];
+            let child = ["child=group", "child=chain", "child=session", "millis=1"][number % 4];
             self.add(format!("alone{number}"), &[], &keys, &[child, "millis=3"]);
         }
     }

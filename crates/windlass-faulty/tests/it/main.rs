@@ -5,6 +5,7 @@
 //! `WINDLASS_STORM=1` kills at least 200 times at every fault point; `WINDLASS_SEED` repeats the choices
 //! of a failed test.
 
+mod chains;
 mod flow;
 mod journal;
 mod killed_run;
