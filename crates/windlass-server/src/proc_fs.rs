@@ -64,6 +64,11 @@ pub(crate) fn label(pid: u32) -> String {
     }
 }
 
+/// Returns the pids of processes, as messages name them.
+pub(crate) fn pids_of(processes: &[Process]) -> Vec<u32> {
+    processes.iter().map(|process| process.pid).collect()
+}
+
 /// Returns the pids of all processes that `/proc` lists, in ascending order. A process that has ended stays
 /// until it is reaped.
 pub(crate) fn pids() -> io::Result<Vec<u32>> {
@@ -81,6 +86,11 @@ pub(crate) fn alive(pid: u32) -> Option<Process> {
         Ok(Found::Process(process, stage)) => (stage != Stage::Ended).then_some(process),
         _ => None,
     }
+}
+
+/// Returns whether a process is alive.
+pub(crate) fn is_alive(process: &Process) -> bool {
+    alive(process.pid).is_some_and(|now| now.started == process.started)
 }
 
 /// What `/proc` tells about a pid.

@@ -21,6 +21,7 @@ mod job;
 mod poller;
 mod running;
 
+use std::collections::BTreeMap;
 use std::io::{self, PipeReader};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -66,6 +67,8 @@ pub(crate) struct Processes {
     poller: Poller,
     running: RunningJobs,
     orphans: Orphans,
+    /// The processes of jobs that have ended without them, because they could not be ended.
+    unended: BTreeMap<Job, Vec<Process>>,
     /// When to look for orphans next.
     sweep_at: Instant,
     launcher: Launcher,
@@ -114,6 +117,7 @@ impl Processes {
             poller: Poller::new(news, &messages)?,
             running: RunningJobs::default(),
             orphans: Orphans::receive()?,
+            unended: BTreeMap::new(),
             sweep_at: Instant::now() + SWEEP_INTERVAL,
             launcher: Launcher::new()?,
             pipes: LogPipes::new(),
@@ -161,6 +165,12 @@ impl Processes {
             // A process whose end would not be noticed must not run.
             process.abandon().err().unwrap_or(error)
         })
+    }
+
+    /// Returns the processes of a job that could not be ended when it was executed last, and that still run.
+    pub(crate) fn unended(&self, job: Job) -> Vec<Process> {
+        let runs = |process: &&Process| proc_fs::is_alive(process);
+        self.unended.get(&job).into_iter().flatten().filter(runs).copied().collect()
     }
 
     /// Returns whether no process is left whose end would free an open file.
@@ -218,15 +228,17 @@ impl Processes {
         *news || *messages || *wakeup || !exited.is_empty() || Instant::now() >= self.sweep_at
     }
 
-    /// Kills whatever is left of the run: its jobs, and what earlier ones have left.
+    /// Kills whatever is left of the run: its jobs, and what earlier ones have left. Processes of other users
+    /// cannot be killed; the jobs that have left them were reported as failed.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.running.ids().into_iter().try_for_each(|job| self.kill(job))?;
         let began = Instant::now();
         loop {
             let Orphaned { orphans, sight } = self.orphans()?;
             let orphans = orphans.iter().filter(|(_, owner)| *owner != Owner::Stranger);
+            let killed = orphans.map(|(orphan, _)| tree::signal(orphan, &[Signal::KILL]));
             let dying: Vec<_> =
-                orphans.map(|(orphan, _)| tree::signal(orphan, &[Signal::KILL])).collect();
+                killed.filter(|killed| !matches!(killed, Ok(Reach::Out(_)))).collect();
             if self.running.is_empty() && dying.is_empty() && sight == Sight::Complete {
                 return Ok(());
             }
@@ -234,8 +246,10 @@ impl Processes {
                 let message = "processes of the run were killed, but have not ended after 20 s";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
-            for Reach::In(process) | Reach::Out(process) in dying.into_iter().flatten() {
-                poll(&[&process], Some(KILL_TIMEOUT))?;
+            for reached in dying {
+                if let Ok(Reach::In(process)) = reached {
+                    poll(&[&process], Some(KILL_TIMEOUT))?;
+                }
             }
             self.wait(Some(Duration::from_millis(10)))?;
         }
@@ -376,7 +390,7 @@ impl Processes {
 
     /// Reaps the process of a job of which nothing else is left, except the processes `left`, which cannot be
     /// ended. Returns how it ended, unless its log or its outputs take time.
-    fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
+    fn conclude(&mut self, job: Job, left: &[Process]) -> Option<(Job, Ended)> {
         let Running { process, settings, signalled, .. } = self.running.remove(job)?;
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
@@ -385,7 +399,9 @@ impl Processes {
         ended.left = signalled;
         let log = self.pipes.finish(process.id()).expect("each process has a log");
         if !left.is_empty() {
-            ended.flaw = Some(format!("processes {left:?} that it has started cannot be ended"));
+            let pids = proc_fs::pids_of(left);
+            ended.flaw = Some(format!("processes {pids:?} that it has started cannot be ended"));
+            self.unended.insert(job, left.to_vec());
         }
         if !ended.is_success() {
             // Users look for the log of a failure, also if it is empty.

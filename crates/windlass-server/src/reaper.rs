@@ -77,7 +77,7 @@ fn later(from: Instant, by: Duration) -> Instant {
 pub(crate) struct Gone {
     pub(crate) job: Job,
     /// The processes that could not be ended.
-    pub(crate) left: Vec<u32>,
+    pub(crate) left: Vec<Process>,
     /// The processes that got a signal, each as `name (pid)`.
     pub(crate) signalled: Vec<String>,
 }
@@ -251,7 +251,7 @@ impl Dying {
 
     /// Waits for, terminates or kills the members, as the plan says. Returns those that are left when nothing
     /// more can be done.
-    fn press(&mut self, members: &[Process]) -> Option<Vec<u32>> {
+    fn press(&mut self, members: &[Process]) -> Option<Vec<Process>> {
         let now = Instant::now();
         let KillPlan { ask_at, kill_at } = self.request.plan;
         let (asking, killing) = (now >= ask_at, now >= kill_at);
@@ -285,19 +285,18 @@ impl Dying {
         }
         let in_vain = out_of_reach == members.len() || now > kill_at + KILL_TIMEOUT;
         let over = members.is_empty() || (killing && in_vain);
-        over.then(|| members.iter().map(|process| process.pid).collect())
+        over.then(|| members.to_vec())
     }
 
     /// Kills the group if it is due, while the processes cannot be listed. Returns the processes that may be
     /// left when that has lasted too long.
-    fn press_unseen(&mut self) -> Option<Vec<u32>> {
+    fn press_unseen(&mut self) -> Option<Vec<Process>> {
         self.watched.clear();
         let (now, KillPlan { kill_at, .. }) = (Instant::now(), self.request.plan);
         if now >= kill_at {
             self.signal_group(&[Signal::KILL]);
         }
-        let known = self.request.roots.iter().map(|process| process.pid);
-        (now > kill_at + KILL_TIMEOUT).then(|| known.collect())
+        (now > kill_at + KILL_TIMEOUT).then(|| self.request.roots.clone())
     }
 
     /// Notes that a process gets its first signal, and its name, because it may have ended later.

@@ -37,7 +37,7 @@ pub(crate) fn kill(tree: &ProcessTree) -> io::Result<()> {
         if left.is_empty() && sight == Sight::Complete {
             return Ok(());
         }
-        let pids: Vec<_> = left.iter().map(|process| process.pid).collect();
+        let pids = proc_fs::pids_of(&left);
         if began.elapsed() > KILL_TIMEOUT {
             let message = match left.is_empty() {
                 false => format!("processes {pids:?} were killed, but have not ended after 10 s"),
@@ -75,7 +75,7 @@ pub(crate) enum Reach {
 pub(crate) fn signal(process: &Process, signals: &[Signal]) -> rustix::io::Result<Reach> {
     let handle = pidfd_open(pid(process.pid).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
     // Its parent may have been killed and reaped it, so only the start time tells it from a later process.
-    if proc_fs::alive(process.pid).is_none_or(|now| now.started != process.started) {
+    if !proc_fs::is_alive(process) {
         return Err(Errno::SRCH);
     }
     for signal in signals {

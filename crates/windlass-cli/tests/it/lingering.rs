@@ -6,6 +6,7 @@ use std::process::Child;
 use rustix::process::Signal;
 
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
+use crate::users::{ALICE, Users};
 
 /// A process that says which it is, and ends when it is asked to.
 const POLITE: &str = "trap 'touch asked; exit' TERM; echo $$ > pid; while :; do sleep 0.01; done";
@@ -151,4 +152,39 @@ fn what_finally_leaves_running_is_named_too() {
     let said = "finally: ended what it left running: sh (";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
     rest_is_gone(&bench);
+}
+
+/// Root without the right to signal the processes of others starts the runs, and Alice the processes.
+#[test]
+fn a_step_is_not_tried_again_beside_what_it_has_left_to_another_user() {
+    let Some(users) = Users::new() else { return };
+    let bench = &users.bench;
+    let sleep =
+        format!("setpriv --reuid={ALICE} --clear-groups sh -c 'echo $$ > pid; exec sleep 600' &");
+    let retry = "retry = { count = 2, delay = '0s' }\nlinger = '0s'\ngrace = '0s'\n";
+    let run =
+        format!("echo $WINDLASS_ATTEMPT >> begun; {sleep} until test -s pid; do sleep 0.01; done");
+    bench.write("flow.toml", &format!("[step.a]\n{retry}run = \"{run}\"\n"));
+    let windlass = |arguments: &str| {
+        let script = format!("exec setpriv --bounding-set=-kill \"$WINDLASS\" {arguments}");
+        bench.script(&script).output().expect("sh runs")
+    };
+    let output = windlass("run flow.toml");
+    let pid = bench.read("pid");
+    let retried = windlass("retry last");
+    assert!(runs(&pid), "it is another user's: {}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let pid = pid.trim();
+    for said in [
+        format!("processes [{pid}] that it has started cannot be ended"),
+        format!("processes [{pid}] of its last attempt still run"),
+    ] {
+        assert!(stderr(&output).contains(&said), "{said}: {}", stderr(&output));
+    }
+    assert_eq!(retried.status.code(), Some(69), "{}", stderr(&retried));
+    assert_eq!(bench.read("begun"), "1\n", "{}{}", stderr(&output), stderr(&retried));
+
+    let all = std::process::Command::new("kill").args(["-9", pid]).status();
+    assert!(all.is_ok_and(|status| status.success()));
+    eventually("it has ended", || !runs(pid));
 }

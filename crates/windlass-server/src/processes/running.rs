@@ -41,7 +41,7 @@ pub(super) enum TreeState {
     /// The reaper ends them.
     Ending(Scope),
     /// The reaper could not end these.
-    Stuck { left: Vec<u32> },
+    Stuck { left: Vec<Process> },
 }
 
 /// Which processes of a job the reaper ends.

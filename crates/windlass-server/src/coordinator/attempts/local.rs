@@ -24,6 +24,7 @@ use crate::files;
 use crate::log_file::LogFile;
 use crate::outputs;
 use crate::own_logs;
+use crate::proc_fs;
 use crate::process_tag::{self, TAG_VARIABLE};
 use crate::processes::{
     CANNOT_START, Job, JobSettings, LeftoverPolicy, NotStarted, Prepared, Processes, Woken,
@@ -115,6 +116,13 @@ impl<K: OrderKey> LocalAttempts<K> {
             log.create().map_err(|source| RunError::Io { what, source })?;
         }
         let job = ready.prepared.job();
+        let unended = self.processes.unended(job);
+        if matches!(ready.id, OrderId::Command(_)) && !unended.is_empty() {
+            let unended = proc_fs::pids_of(&unended);
+            let why = format!("processes {unended:?} of its last attempt still run");
+            self.never_began(ready.id, Some(ready.prepared.log()), CANNOT_START, &why);
+            return Ok(());
+        }
         self.running.insert(job, ready.id);
         self.jobs.insert(ready.id, job);
         if let Some(time) = ready.limits.time {
