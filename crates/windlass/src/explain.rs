@@ -82,7 +82,9 @@ impl Words<'_> {
             Reason::Short { shortage, holders, reserved_for } => {
                 self.short(shortage, holders, *reserved_for)
             }
-            Reason::Queued { ahead: 0, .. } if self.refused => "it is the first in line".to_owned(),
+            Reason::Queued { ahead: 0, .. } if self.refused => {
+                "it is first in the queue".to_owned()
+            }
             Reason::Queued { ahead: 0, .. } if self.state.runners.is_running() => {
                 "it is ready and waits for a free runner: every thread polls a body".to_owned()
             }
@@ -90,12 +92,12 @@ impl Words<'_> {
                 "it is ready, but the scheduler does not run".to_owned()
             }
             Reason::Queued { ahead, first } => {
-                format!("{ahead} before it in line, the first is {}", self.name(*first))
+                format!("{ahead} ahead of it in the queue, first {}", self.name(*first))
             }
-            Reason::Suspended => "it waits of its own accord, without a slot".to_owned(),
+            Reason::Suspended => "it is suspended and holds no slot".to_owned(),
             Reason::Children { open: 1 } => "one of its children has not ended".to_owned(),
             Reason::Children { open } => format!("{open} of its children have not ended"),
-            Reason::Granted => "its turn has come, and it is about to start".to_owned(),
+            Reason::Granted => "it is granted and about to start".to_owned(),
             other => format!("{other:?}"),
         }
     }
@@ -113,7 +115,7 @@ impl Words<'_> {
                 format!("it needs {wanted} of {name:?}, and {free} is free for it")
             }
             Short::Rate { at } | Short::Quota { at } => {
-                format!("it needs {wanted} of {name:?}, which is there in {}", self.until(at))
+                format!("it needs {wanted} of {name:?}, available in {}", self.until(at))
             }
             other => format!("it needs {wanted} of {name:?}: {other:?}"),
         };
@@ -121,14 +123,14 @@ impl Words<'_> {
             text += &format!(", held by {}", self.names(holders));
         }
         if let Some(owner) = reserved_for {
-            text += &format!(", some of it is set aside for {}", self.name(owner));
+            text += &format!(", some of it is reserved for {}", self.name(owner));
         }
         text
     }
 
     fn until(&self, at: Timestamp) -> String {
         match at {
-            Timestamp::MAX => "a while, after those before it".to_owned(),
+            Timestamp::MAX => "a while, after the works ahead of it".to_owned(),
             at => in_words(at.since(self.now)),
         }
     }
@@ -138,11 +140,11 @@ impl Words<'_> {
         entry.map_or_else(|| format!("work {work}"), |entry| format!("{:?}", entry.name))
     }
 
-    /// A few names, and how many there are besides.
+    /// Returns a few names, and how many more there are.
     fn names(&self, works: &[WorkId]) -> String {
-        const TOLD: usize = 4;
-        let names: Vec<_> = works.iter().take(TOLD).map(|work| self.name(*work)).collect();
-        match works.len().saturating_sub(TOLD) {
+        const SHOWN: usize = 4;
+        let names: Vec<_> = works.iter().take(SHOWN).map(|work| self.name(*work)).collect();
+        match works.len().saturating_sub(SHOWN) {
             0 => names.join(", "),
             more => format!("{} and {more} more", names.join(", ")),
         }

@@ -54,7 +54,7 @@ pub enum TaskProgressKind<I, O, E> {
 /// Runs the tasks of a source within a capacity.
 ///
 /// Of what can start, the most urgent starts; one that does not fit is passed over, and what refused
-/// it is set aside for it. The tasks run inside the stream, while it is polled: what the consumer is
+/// it is reserved for it. The tasks run inside the stream, while it is polled: what the consumer is
 /// slow to take, it slows. Several runners on one capacity share it in turn.
 ///
 /// ```
