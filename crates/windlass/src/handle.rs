@@ -324,8 +324,8 @@ impl WorkHandle {
         self.set_limits(ResourceCost::new().with(SLOTS, Amount::from(slots)));
     }
 
-    /// Cancels every work, takes nothing in any more, and waits until no body is left. Not for a work
-    /// of this scheduler itself: it would wait for its own end.
+    /// Cancels every work, refuses new ones, and waits until all bodies and gates are dropped. A work of this
+    /// scheduler must not await it, because it would wait for its own end.
     ///
     /// ```
     /// use std::time::Duration;

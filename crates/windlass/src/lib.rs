@@ -102,7 +102,7 @@
 //! * A work takes everything it needs in one step, or nothing, so two works cannot deadlock.
 //! * Every work ends exactly once, and each change is reported exactly once, in one order.
 //! * A panic of a body, a hook or a callback fails that work only. No code of yours runs or is dropped under a lock.
-//! * When a run has returned, every work has ended, and no body is running.
+//! * When a run has returned, every work has ended, and no body and no gate is polled any more.
 //! * The scheduler uses Tokio's clock: with paused time, tests are fast and repeatable.
 //!
 //! The guide is `docs/works.md` of the repository; `examples/` has programs to start from. The engine in

@@ -100,9 +100,14 @@ impl Shared {
         }
         if let Some(drops) = drops.filter(|drops| !drops.is_empty()) {
             drops.into_iter().for_each(DeferredDrop::drop_now);
-            self.look().dropping -= 1;
-            self.notify_listeners();
+            self.note_drop();
         }
+    }
+
+    /// What was counted in `dropping` is dropped.
+    fn note_drop(&self) {
+        self.look().dropping -= 1;
+        self.notify_listeners();
     }
 
     /// Called after something has happened under the lock.
@@ -249,6 +254,22 @@ impl Shared {
     fn timestamp(&self, at: Instant) -> Timestamp {
         let left = at.saturating_duration_since(Instant::now());
         self.client.capacity.now().after(left)
+    }
+}
+
+/// Counts a value of the user's that has left the state, until it is dropped.
+pub(crate) struct Undropped(Arc<Shared>);
+
+impl Undropped {
+    pub(crate) fn begin(shared: &Arc<Shared>, state: &mut State) -> Self {
+        state.dropping += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Undropped {
+    fn drop(&mut self) {
+        self.0.note_drop();
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct State {
     ended: VecDeque<WorkId>,
     /// Parents without a runner whose last child has ended.
     orphaned: Vec<WorkId>,
-    /// How many sessions have yet to drop values of the user's.
+    /// How many sessions have yet to drop values of the user's, and how many gates the run has.
     pub(crate) dropping: usize,
     /// What the engine has done and the entries have yet to follow. Empty between calls; kept for its memory.
     transitions: Vec<Transition>,
