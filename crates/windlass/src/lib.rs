@@ -135,6 +135,7 @@ mod metrics;
 mod name;
 mod output;
 mod panic;
+mod pool_task;
 mod reference;
 mod report;
 mod run;

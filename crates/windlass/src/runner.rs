@@ -185,8 +185,8 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     /// Runs the tasks. The stream yields their values and results as they come.
     ///
     /// The stream ends when the source has: it is closed and everything in it has ended. Dropping it
-    /// cancels everything in the source and releases all capacity; a closure on the CPU pool is asked to stop,
-    /// and releases its capacity when it has returned.
+    /// cancels everything in the source and releases all capacity. A closure that a worker of the CPU pool runs is
+    /// asked to stop, and releases its capacity when it has returned.
     #[must_use = "tasks run while the stream is polled"]
     pub fn run_tasks(self, on_error: OnError) -> impl Stream<Item = TaskProgress<I, O, E>>
     where
