@@ -422,8 +422,7 @@ impl Drop for Attempt {
         if self.is_over {
             return;
         }
-        let body = self.body.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        panic::drop_quietly(self.body.take());
         let grant = self.ctx.grant();
         self.shared().session(|session| {
             self.end_polling(&mut session.state.runners);

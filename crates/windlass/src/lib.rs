@@ -157,6 +157,7 @@ mod task;
 mod work;
 mod work_name;
 pub mod works;
+mod world;
 
 pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;

@@ -11,7 +11,7 @@ use windlass_core::{
 
 use crate::attempt::{Attempt, Attempts};
 use crate::body::Body;
-use crate::capacity::{Client, TreeGuard};
+use crate::capacity::Client;
 use crate::context::AttemptShared;
 use crate::effects::{DeferredDrop, Effects};
 use crate::entry::{Cause, Entry};
@@ -20,14 +20,11 @@ use crate::shared::Shared;
 use crate::spec::SubmitError;
 use crate::state::{Mode, State};
 use crate::sync::MutexGuard;
+use crate::world::SessionWorld;
 
 pub(crate) struct Session<'a> {
     pub(crate) state: MutexGuard<'a, State>,
-    client: &'a Client,
-    /// The capacity's tree, once the engine was asked something.
-    tree: Option<TreeGuard<'a>>,
-    /// The time of everything in this session, once it was asked for.
-    now: Option<Timestamp>,
+    world: SessionWorld<'a>,
     pub(crate) effects: &'a mut Effects,
     /// Whether the run has to look, whatever else is found at the end.
     wakes_run: bool,
@@ -40,7 +37,7 @@ impl<'a> Session<'a> {
         client: &'a Client,
         effects: &'a mut Effects,
     ) -> Self {
-        Self { state, client, tree: None, now: None, effects, wakes_run: false }
+        Self { state, world: SessionWorld::new(client), effects, wakes_run: false }
     }
 
     /// Frees the lock. Returns whether the run has to look.
@@ -61,7 +58,7 @@ impl<'a> Session<'a> {
     /// The time of everything in this session.
     #[inline]
     pub(crate) fn now(&mut self) -> Timestamp {
-        *self.now.get_or_insert_with(|| self.client.capacity.now())
+        self.world.now()
     }
 
     /// Has the run look when the session is over.
@@ -101,17 +98,8 @@ impl<'a> Session<'a> {
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> T {
         self.state.runners.expect_work();
-        let now = self.now();
         let (engine, transitions) = self.state.engine_parts();
-        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        let mut world = World {
-            now,
-            capacity: tree,
-            facts: None,
-            transitions: Some(transitions),
-            wakes: &mut self.effects.clients,
-        };
-        call(engine, &mut world)
+        call(engine, &mut self.world.world(transitions, &mut self.effects.clients))
     }
 
     /// Returns the number of a cost that can be met, unless no works are accepted. An attempt that is over
@@ -131,8 +119,7 @@ impl<'a> Session<'a> {
             return Err(windlass_core::SubmitError::NoParent { parent }.into());
         }
         let Some(needs) = needs else { return Ok(self.state.one_slot) };
-        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        Ok(self.state.engine.cost(tree, needs)?)
+        Ok(self.state.engine.cost(self.world.tree(), needs)?)
     }
 
     /// Adds the entry of a work that the engine has just accepted.
@@ -196,8 +183,7 @@ impl<'a> Session<'a> {
         if !self.state.runners.may_find_work() {
             return false;
         }
-        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        let may_begin = self.state.engine.may_begin(tree);
+        let may_begin = self.state.engine.may_begin(self.world.tree());
         if !may_begin {
             self.state.runners.find_none();
         }
@@ -302,7 +288,7 @@ impl<'a> Session<'a> {
     /// it meant to, or start a runner.
     #[inline]
     fn needs_run(&self) -> bool {
-        let Some(tree) = &self.tree else { return false };
+        let Some(tree) = self.world.locked_tree() else { return false };
         let State { engine, gates, runners, .. } = &*self.state;
         let is_early = |wake| runners.alarm.is_none_or(|alarm| wake < alarm);
         !gates.is_empty()

@@ -14,8 +14,9 @@ use windlass_core::{
 };
 
 use crate::capacity::Client;
-use crate::effects::{DeferredDrop, Effects};
+use crate::effects::Effects;
 use crate::entry::Entry;
+use crate::panic::drop_quietly;
 use crate::reference::{EndTeller, WorkRef};
 use crate::session::Session;
 use crate::spec::{self, SubmitError, WorkSpec};
@@ -99,7 +100,7 @@ impl Shared {
             self.notify_listeners();
         }
         if let Some(drops) = drops.filter(|drops| !drops.is_empty()) {
-            drops.into_iter().for_each(DeferredDrop::drop_now);
+            drops.into_iter().for_each(drop_quietly);
             self.note_drop();
         }
     }

@@ -81,9 +81,10 @@ impl<T> PrioritySource<T> {
 
     /// Adds an item; larger priorities come first. Returns its key.
     pub fn enqueue(&self, item: T, priority: i64) -> Result<WorkId, SourceClosed> {
-        let key = self.queue.add(item, priority, &[]).map_err(|_| SourceClosed)?;
+        let (added, effects) = self.queue.add(item, priority, &[]);
         self.queue.tell_all();
-        Ok(key)
+        effects.carry_out();
+        added.map_err(|_| SourceClosed)
     }
 
     /// Adds an item with priority 0, as `enqueue(item, 0)` does.
