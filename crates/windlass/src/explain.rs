@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use windlass_core::{Amount, CapacityTree, Reason, Short, Shortage, Timestamp, WorkId};
+use windlass_core as core;
+use windlass_core::{Amount, CapacityTree, Short, Shortage, Timestamp};
 
 use crate::capacity::Client;
+use crate::id::WorkId;
 use crate::snapshot::in_words;
 use crate::state::State;
 
@@ -33,15 +35,16 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
+    pub(crate) fn of(state: &State, client: &Client, id: core::WorkId) -> Option<Self> {
         state.engine.phase(id)?;
         let now = client.capacity.now();
         let tree = client.capacity.lock();
         let reasons = state.engine.explain(&tree, id);
-        let refused = reasons.iter().any(|reason| matches!(reason, Reason::Short { .. }));
+        let refused = reasons.iter().any(|reason| matches!(reason, core::Reason::Short { .. }));
         let words = Words { state, tree: &tree, now, refused };
         let lines = reasons.iter().map(|reason| words.reason(reason)).collect();
-        Some(Self { reasons, lines })
+        let named = |reason: core::Reason| reason.map_works(|work| state.issuer.id(work));
+        Some(Self { reasons: reasons.into_iter().map(named).collect(), lines })
     }
 }
 
@@ -57,6 +60,9 @@ impl fmt::Display for Explanation {
     }
 }
 
+/// One reason why a work does not start. Once all its reasons are gone, it starts.
+pub type Reason = core::Reason<WorkId>;
+
 struct Words<'a> {
     state: &'a State,
     tree: &'a CapacityTree,
@@ -66,13 +72,14 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    fn reason(&self, reason: &Reason) -> String {
+    fn reason(&self, reason: &core::Reason) -> String {
+        use core::Reason;
         match reason {
             Reason::Dependency(dependency) => {
                 let end = match dependency.kind {
-                    windlass_core::EdgeKind::Success => "",
-                    windlass_core::EdgeKind::Done => " to end",
-                    windlass_core::EdgeKind::Failed => " to fail",
+                    core::EdgeKind::Success => "",
+                    core::EdgeKind::Done => " to end",
+                    core::EdgeKind::Failed => " to fail",
                 };
                 format!("it waits for {}{end}", self.name(dependency.work))
             }
@@ -105,8 +112,8 @@ impl Words<'_> {
     fn short(
         &self,
         shortage: &Shortage,
-        holders: &[WorkId],
-        reserved_for: Option<WorkId>,
+        holders: &[core::WorkId],
+        reserved_for: Option<core::WorkId>,
     ) -> String {
         let (name, wanted) = (self.tree.name(shortage.resource), shortage.wanted);
         let mut text = match shortage.why {
@@ -135,13 +142,13 @@ impl Words<'_> {
         }
     }
 
-    fn name(&self, work: WorkId) -> String {
+    fn name(&self, work: core::WorkId) -> String {
         let entry = self.state.entry(work);
         entry.map_or_else(|| format!("work {work}"), |entry| format!("{:?}", entry.name))
     }
 
     /// Returns a few names, and how many more there are.
-    fn names(&self, works: &[WorkId]) -> String {
+    fn names(&self, works: &[core::WorkId]) -> String {
         const SHOWN: usize = 4;
         let names: Vec<_> = works.iter().take(SHOWN).map(|work| self.name(*work)).collect();
         match works.len().saturating_sub(SHOWN) {

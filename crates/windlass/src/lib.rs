@@ -127,6 +127,7 @@ mod event;
 mod explain;
 mod gate;
 mod handle;
+mod id;
 mod idle;
 mod inputs;
 #[cfg(feature = "metrics")]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures::Stream;
 use futures::stream::BoxStream;
-use windlass_core::WorkId;
 
 use crate::ResourceCapacity;
+use crate::id::WorkId;
 use crate::source::{DependencySource, PriorityDependencySource, PrioritySource, Queue};
 use crate::task::{ScheduledTask, TaskError};
 

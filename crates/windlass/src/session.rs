@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
         if let Some(Grant { work: parent, attempt }) = parent
             && self.state.engine.attempts(parent) != Some(attempt)
         {
-            return Err(windlass_core::SubmitError::NoParent { parent }.into());
+            return Err(SubmitError::NoParent { parent: self.state.issuer.id(parent) });
         }
         let Some(needs) = needs else { return Ok(self.state.one_slot) };
         Ok(self.state.engine.cost(self.world.tree(), needs)?)
@@ -135,11 +135,11 @@ impl<'a> Session<'a> {
 
     /// Has the entry of a work that is not accepted dropped after the session.
     #[cold]
-    pub(crate) fn refuse(
+    pub(crate) fn refuse<T>(
         &mut self,
         entry: Entry,
         refused: SubmitError,
-    ) -> Result<WorkId, SubmitError> {
+    ) -> Result<T, SubmitError> {
         self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
         Err(refused)
     }
@@ -232,12 +232,14 @@ impl<'a> Session<'a> {
     }
 
     pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
+        let issuer = self.state.issuer;
+        let refused = |rejected| ReopenError::of(rejected, issuer);
         // What time alone has changed counts before the question, not after it.
-        self.apply(Input::Tick)?;
-        let works = self.state.engine.would_reopen(work)?;
+        self.apply(Input::Tick).map_err(refused)?;
+        let works = self.state.engine.would_reopen(work).map_err(refused)?;
         let has_body = |work: WorkId| self.state.entry(work).is_some_and(|e| e.body.is_some());
         if let Some(&work) = works.iter().find(|work| !has_body(**work)) {
-            return Err(ReopenError::NoBody { work });
+            return Err(ReopenError::NoBody { work: issuer.id(work) });
         }
         let gateless = |work: WorkId| {
             let extras = self.state.entry(work).and_then(Entry::extras);
@@ -245,23 +247,23 @@ impl<'a> Session<'a> {
         };
         let is_shut = |work: WorkId| self.state.engine.is_shut(work);
         if let Some(&work) = works.iter().find(|work| is_shut(**work) && gateless(**work)) {
-            return Err(ReopenError::NoGate { work });
+            return Err(ReopenError::NoGate { work: issuer.id(work) });
         }
         // A gate that had opened is gone, so it stays open.
         let opened: Vec<_> = works.iter().copied().filter(|work| gateless(*work)).collect();
         let families: Vec<_> =
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
         self.state.expect_another_end(&works);
-        self.apply(Input::Reopen(work))?;
+        self.apply(Input::Reopen(work)).map_err(refused)?;
         self.state.drop_family(&families, self.effects);
         for work in opened {
             if self.state.engine.awaits_gate(work) {
-                self.apply(Input::Open(work))?;
+                self.apply(Input::Open(work)).map_err(refused)?;
             }
         }
         if self.state.mode == Mode::Cancelling {
             // Everything else was cancelled already.
-            self.apply(Input::CancelAll)?;
+            self.apply(Input::CancelAll).map_err(refused)?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use windlass_core::{
 use crate::capacity::Client;
 use crate::effects::Effects;
 use crate::entry::Entry;
+use crate::id::{self, Issuer};
 use crate::panic::drop_quietly;
 use crate::reference::{EndTeller, WorkRef};
 use crate::session::Session;
@@ -26,6 +27,7 @@ use crate::sync::{Mutex, MutexGuard};
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) client: Client,
+    pub(crate) issuer: Issuer,
     /// Notified when the run should look.
     pub(crate) news: Notify,
     /// Grows when a run begins and when it is over, so it is odd during a run.
@@ -41,6 +43,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         Self {
+            issuer: state.issuer,
             state: Mutex::new(state),
             client,
             news: Notify::new(),
@@ -150,13 +153,23 @@ impl Shared {
         self.idle_check.store(false, Ordering::Relaxed);
     }
 
+    /// Returns the engine's id of a work of this scheduler.
+    #[inline]
+    pub(crate) fn own(&self, id: id::WorkId) -> Option<WorkId> {
+        self.issuer.own(id)
+    }
+
     /// Adds a work, as a child if it has a parent. `end` sends its end to the waiters.
     pub(crate) fn submit<T>(
         &self,
         mut spec: WorkSpec<T>,
         parent: Option<Grant>,
         end: Option<EndTeller>,
-    ) -> Result<WorkId, SubmitError> {
+    ) -> Result<id::WorkId, SubmitError> {
+        if let Some(work) = spec.after.other_than(self.issuer) {
+            drop_quietly(spec);
+            return Err(SubmitError::OtherScheduler { work });
+        }
         let gate = spec.body.work().gate();
         spec.add_gate(gate);
         let WorkSpec { body, name, after, retries, priority, needs, extras: settings, .. } = spec;
@@ -173,11 +186,11 @@ impl Shared {
                 Ok(cost) => cost,
                 Err(refused) => return session.refuse(entry, refused),
             };
-            let submission =
-                Submission { after: &after, cost, priority, retries, extras: extras.as_ref() };
+            let after = after.works();
+            let submission = Submission { after, cost, priority, retries, extras: extras.as_ref() };
             match session.engine_alone(|engine, world| engine.submit(world, submission)) {
-                Ok(work) => Ok(session.add(work, entry)),
-                Err(refused) => session.refuse(entry, refused.into()),
+                Ok(work) => Ok(self.issuer.id(session.add(work, entry))),
+                Err(refused) => session.refuse(entry, SubmitError::of(refused, self.issuer)),
             }
         })
     }

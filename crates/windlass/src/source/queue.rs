@@ -22,6 +22,7 @@ use windlass_core::{
 
 use super::state::{Closing, Memory, Price, Started, State};
 use crate::capacity::{Client, Clock, ImpossibleCost, ResourceCapacity};
+use crate::id::Issuer;
 use crate::panic::drop_quietly;
 use crate::world::SessionWorld;
 
@@ -32,6 +33,7 @@ pub(crate) struct Queue<T> {
 
 struct Shared<T> {
     state: Mutex<State<T>>,
+    issuer: Issuer,
     clock: Clock,
     /// Whether it matters since when a task has been in line.
     ages: bool,
@@ -79,6 +81,7 @@ impl<T> Queue<T> {
         let state = State::new(config, client, closing, memory);
         let shared = Shared {
             state: Mutex::new(state),
+            issuer: Issuer::new(),
             clock: Clock::default(),
             ages: ageing != Ageing::NONE,
             changed: Arc::new(Notify::new()),
@@ -103,6 +106,11 @@ impl<T> Queue<T> {
         old.capacity.notify(&wakes);
         drop(old);
         self.tell_all();
+    }
+
+    /// Returns what issues the ids of the tasks.
+    pub(crate) fn issuer(&self) -> Issuer {
+        self.shared.issuer
     }
 
     /// Adds a task, or returns it if the source is closed. The caller carries out the effects and notifies the

@@ -53,7 +53,7 @@ async fn a_gate_can_be_opened_by_hand_also_before_it_is_reached() {
     assert!(scheduler.open_gate(early), "its dependency has not ended");
     assert!(!scheduler.open_gate(early), "it is open");
     assert!(!scheduler.open_gate(first), "it has none");
-    assert!(!scheduler.open_gate(nobody()));
+    assert!(!scheduler.open_gate(foreign()));
     let handle = scheduler.handle();
     tokio::spawn(async move {
         sleep(ms(30)).await;

@@ -165,10 +165,6 @@ async fn a_pulled_item_is_reported_once() {
     assert_eq!(source.complete(key), Ok(()));
     assert_eq!(source.complete(key), Err(ReportError::AlreadyReported { key }));
     assert_eq!(source.abort(key), Err(ReportError::AlreadyReported { key }));
-    let other = PrioritySource::new();
-    other.enqueue("one", 1).expect("it is open");
-    let stranger = other.enqueue("another", 1).expect("it is open");
-    assert_eq!(source.complete(stranger), Err(ReportError::Unknown { key: stranger }));
 }
 
 #[tokio::test]
@@ -391,4 +387,17 @@ fn a_task_that_is_dropped_as_it_is_added_may_use_its_source() {
         source.enqueue("c", task("c"), &[]).expect_err("it is closed");
         assert_eq!(log.take(), ["a: Some(Aborted)", "b: Some(Aborted)", "c: None"]);
     });
+}
+
+#[tokio::test]
+async fn a_source_refuses_the_keys_of_another() {
+    let (here, there) = (PrioritySource::new(), PrioritySource::new());
+    let own = here.enqueue("own", 0).expect("it is open");
+    let key = there.enqueue("foreign", 0).expect("it is open");
+    assert_eq!(here.pull().await, Some((own, "own")));
+    let refused = ReportError::OtherSource { key };
+    assert_eq!(here.complete(key), Err(refused.clone()));
+    assert_eq!(here.fail(key), Err(refused.clone()));
+    assert_eq!(here.abort(key), Err(refused));
+    assert_eq!((here.complete(own), there.len()), (Ok(()), 1));
 }

@@ -107,9 +107,17 @@ pub(crate) fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// An id that nobody has given out.
-pub(crate) fn nobody() -> WorkId {
-    WorkId::new(9999).expect("not zero")
+/// Returns the id of a work of another scheduler.
+pub(crate) fn foreign() -> WorkId {
+    add(scheduler(1), ok("elsewhere"))
+}
+
+/// Returns the id of a work that the scheduler has forgotten.
+pub(crate) fn forgotten(handle: impl AsRef<WorkHandle>) -> WorkId {
+    let handle = handle.as_ref();
+    let work = add(handle, ok("forgotten"));
+    assert!(handle.cancel(work) && handle.forget(work));
+    work
 }
 
 /// Every change of state that a scheduler tells of.
