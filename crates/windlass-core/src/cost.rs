@@ -21,10 +21,7 @@ use crate::Amount;
 ///
 /// [`ResourceCost::of`] checks names that come from input: it refuses empty and repeated ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceCost(
-    /// Sorted by name, each name once.
-    Arc<[(Arc<str>, Amount)]>,
-);
+pub struct ResourceCost(Arc<BTreeMap<Arc<str>, Amount>>);
 
 /// A list of names and amounts that is not a [`ResourceCost`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -58,22 +55,19 @@ impl ResourceCost {
             if name.is_empty() {
                 return Err(ResourceCostError::NoName);
             }
-            if amounts.contains_key(&name) {
+            if amounts.insert(Arc::from(&*name), amount.into()).is_some() {
                 return Err(ResourceCostError::Twice { name });
             }
-            amounts.insert(name, amount.into());
         }
-        Ok(amounts.into_iter().collect())
+        Ok(Self(Arc::new(amounts)))
     }
 
-    /// Returns this cost with `amount` of `name`, which replaces an earlier amount of that name.
+    /// Returns this cost with `amount` of `name`, which replaces an earlier amount of that name. Copies the
+    /// amounts only if another clone has them.
     #[must_use]
-    pub fn with(self, name: impl Into<String>, amount: impl Into<Amount>) -> Self {
-        let (name, amount) = (name.into(), amount.into());
-        let before = self.0.iter().take_while(|(known, _)| **known < *name);
-        let behind = self.0.iter().skip_while(|(known, _)| **known <= *name);
-        let amounts = before.cloned().chain([(Arc::from(&*name), amount)]).chain(behind.cloned());
-        Self(amounts.collect())
+    pub fn with(mut self, name: impl Into<String>, amount: impl Into<Amount>) -> Self {
+        Arc::make_mut(&mut self.0).insert(Arc::from(name.into()), amount.into());
+        self
     }
 
     /// Iterates over the amounts, sorted by name.
@@ -84,8 +78,7 @@ impl ResourceCost {
     /// Returns the amount of `name`, or `None` if the cost does not name it.
     #[must_use]
     pub fn amount(&self, name: &str) -> Option<Amount> {
-        let place = self.0.binary_search_by(|(known, _)| (**known).cmp(name));
-        place.ok().map(|place| self.0[place].1)
+        self.0.get(name).copied()
     }
 
     /// Returns whether both share one allocation, which is a fast test for equality.
@@ -108,8 +101,8 @@ impl ResourceCost {
 
 impl FromIterator<(String, Amount)> for ResourceCost {
     fn from_iter<I: IntoIterator<Item = (String, Amount)>>(amounts: I) -> Self {
-        let amounts: BTreeMap<_, _> = amounts.into_iter().collect();
-        Self(amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
+        let amounts = amounts.into_iter().map(|(name, amount)| (name.into(), amount));
+        Self(Arc::new(amounts.collect()))
     }
 }
 

@@ -18,7 +18,7 @@
 
 use crate::capacity::{CapacityTree, CostError};
 use crate::fact::{Fact, Happening, World};
-use crate::input::{Dependency, Grant, Input, Rejected, Submission, SubmitError};
+use crate::input::{Dependency, Grant, Input, Rejected, Submission, SubmissionError};
 use crate::phase::Phase;
 use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
@@ -101,10 +101,10 @@ impl Engine {
         &mut self,
         world: &mut World<'_>,
         submission: Submission<'_>,
-    ) -> Result<WorkId, SubmitError> {
+    ) -> Result<WorkId, SubmissionError> {
         let unknown = |after: &&Dependency| self.state.get(after.work).is_none();
         if let Some(&Dependency { work, .. }) = submission.after.iter().find(unknown) {
-            return Err(SubmitError::UnknownDependency { work });
+            return Err(SubmissionError::UnknownDependency { work });
         }
         self.advance(world);
         if let Some(parent) = submission.extras.and_then(|extras| extras.parent) {

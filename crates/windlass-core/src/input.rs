@@ -46,32 +46,37 @@ impl Submission<'_> {
     }
 }
 
-/// A work that has to end before another may start.
+/// A work that has to end before another may start. `W` is what the caller knows a work by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dependency {
+pub struct Dependency<W = WorkId> {
     /// The work.
-    pub work: WorkId,
+    pub work: W,
     /// The end of that work that counts.
     pub kind: EdgeKind,
 }
 
-impl Dependency {
+impl<W> Dependency<W> {
     /// Requires that `work` ends, in any way.
     #[must_use]
-    pub const fn done(work: WorkId) -> Self {
+    pub const fn done(work: W) -> Self {
         Self { work, kind: EdgeKind::Done }
     }
 
     /// Requires that `work` fails. If it succeeds, the dependent is skipped.
     #[must_use]
-    pub const fn failed(work: WorkId) -> Self {
+    pub const fn failed(work: W) -> Self {
         Self { work, kind: EdgeKind::Failed }
+    }
+
+    /// Returns the same dependency with another name for its work.
+    pub fn map_work<V>(self, name: impl FnOnce(W) -> V) -> Dependency<V> {
+        Dependency { work: name(self.work), kind: self.kind }
     }
 }
 
-impl From<WorkId> for Dependency {
+impl<W> From<W> for Dependency<W> {
     /// Requires that `work` succeeds.
-    fn from(work: WorkId) -> Self {
+    fn from(work: W) -> Self {
         Self { work, kind: EdgeKind::Success }
     }
 }
@@ -165,8 +170,7 @@ pub enum Outcome {
 
 /// Why a submission was refused; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum SubmitError {
+pub enum SubmissionError {
     /// It waits for a work that this engine never gave out, or has forgotten.
     #[error("unknown dependency: work {work}")]
     UnknownDependency {
@@ -194,8 +198,7 @@ pub enum SubmitError {
 
 /// A dependency that was not added; the engine is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum DependencyError {
+pub enum AddDependencyError {
     /// The engine never issued this id, or has forgotten the work.
     #[error("unknown work {work}")]
     UnknownWork {

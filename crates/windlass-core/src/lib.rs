@@ -99,8 +99,8 @@ pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
-    Begun, Dependency, DependencyError, Extras, Grant, Input, Outcome, Rejected, Submission,
-    SubmitError,
+    AddDependencyError, Begun, Dependency, Extras, Grant, Input, Outcome, Rejected, Submission,
+    SubmissionError,
 };
 pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
 pub use lock::{Lock, LockAcquire};

@@ -4,12 +4,13 @@ use crate::capacity::Shortage;
 use crate::input::Dependency;
 use crate::{Timestamp, WorkId};
 
-/// One reason why a work does not start. Once all its reasons are gone, it starts.
+/// One reason why a work does not start. Once all its reasons are gone, it starts. `W` is what the caller
+/// knows a work by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum Reason<W = WorkId> {
     /// A dependency has not ended as required.
-    Dependency(Dependency),
+    Dependency(Dependency<W>),
     /// The gate has not opened.
     Gate,
     /// The next attempt is not due yet.
@@ -24,16 +25,16 @@ pub enum Reason {
         /// What is short, at which level, and why.
         shortage: Shortage,
         /// The works of this engine that hold some of it.
-        holders: Vec<WorkId>,
+        holders: Vec<W>,
         /// The work of this engine for which some of it is reserved.
-        reserved_for: Option<WorkId>,
+        reserved_for: Option<W>,
     },
     /// The work is queued.
     Queued {
         /// The number of works before it.
         ahead: usize,
         /// The first work of the queue.
-        first: WorkId,
+        first: W,
     },
     /// The attempt waits for an event outside the engine, and holds nothing meanwhile.
     Suspended,
@@ -44,4 +45,24 @@ pub enum Reason {
     },
     /// The work is granted, and the driver has not begun the attempt yet.
     Granted,
+}
+
+impl<W> Reason<W> {
+    /// Returns the same reason with other names for its works.
+    pub fn map_works<V>(self, mut name: impl FnMut(W) -> V) -> Reason<V> {
+        match self {
+            Self::Dependency(dependency) => Reason::Dependency(dependency.map_work(name)),
+            Self::Gate => Reason::Gate,
+            Self::Retry { at } => Reason::Retry { at },
+            Self::Outside => Reason::Outside,
+            Self::Short { shortage, holders, reserved_for } => {
+                let holders = holders.into_iter().map(&mut name).collect();
+                Reason::Short { shortage, holders, reserved_for: reserved_for.map(name) }
+            }
+            Self::Queued { ahead, first } => Reason::Queued { ahead, first: name(first) },
+            Self::Suspended => Reason::Suspended,
+            Self::Children { open } => Reason::Children { open },
+            Self::Granted => Reason::Granted,
+        }
+    }
 }

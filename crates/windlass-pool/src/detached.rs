@@ -85,7 +85,8 @@ impl<T> JoinTask<T> {
     /// Waits for the result, as [`JoinTask::await_result`] does, for at most `limit`. Returns `None`
     /// if the task has not ended by then, or if the result was taken before.
     ///
-    /// The limit does not interrupt a worker that runs the task itself.
+    /// A worker runs the task itself if no other thread has started it; the limit does not interrupt this.
+    /// It runs no other task, but other workers do, so a worker may poll with a limit of zero.
     ///
     /// ```
     /// use std::time::Duration;
@@ -103,7 +104,8 @@ impl<T> JoinTask<T> {
         self.take()
     }
 
-    /// Returns the result if the task has ended and the result has not been taken. Never waits.
+    /// Returns the result if the task has ended and the result has not been taken. Never waits: a worker
+    /// that polls should do so with `await_timeout`, which lets other workers run what is queued here.
     ///
     /// ```
     /// let scheduler = windlass_pool::Scheduler::new(1);

@@ -98,7 +98,8 @@ impl<'scope, T> Task<'scope, T> {
     /// Waits for the result, as [`Task::await_result`] does, for at most `limit`. Returns `None` if the
     /// task has not ended by then, or if the result was taken before.
     ///
-    /// The limit does not interrupt a worker that runs the task itself.
+    /// A worker runs the task itself if no other thread has started it; the limit does not interrupt this.
+    /// It runs no other task, but other workers do, so a worker may poll with a limit of zero.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,7 +119,8 @@ impl<'scope, T> Task<'scope, T> {
         self.take()
     }
 
-    /// Returns the result if the task has ended and the result has not been taken. Never waits.
+    /// Returns the result if the task has ended and the result has not been taken. Never waits: a worker
+    /// that polls should do so with `await_timeout`, which lets other workers run what is queued here.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, cancelled, with_scope};

@@ -96,7 +96,7 @@ impl Attempt {
         let inner = Arc::new(AttemptShared::new(Arc::clone(shared), session.now()));
         let (body, run) = session.start(grant.work, &inner);
         Self {
-            ctx: WorkContext { id: grant.work, attempt: grant.attempt, inner },
+            ctx: WorkContext { id: shared.issuer.id(grant.work), attempt: grant.attempt, inner },
             body: Some(body),
             run,
             stage: Stage::New,
@@ -111,7 +111,7 @@ impl Attempt {
     /// Begins the next attempt of the same runner in place of this one, which is over.
     pub(crate) fn begin_anew(&mut self, session: &mut Session<'_>, grant: Grant) {
         AttemptShared::renew(&mut self.ctx.inner, session.now());
-        (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
+        (self.ctx.id, self.ctx.attempt) = (self.shared().issuer.id(grant.work), grant.attempt);
         let (body, run) = session.start(grant.work, &self.ctx.inner);
         (self.body, self.run) = (Some(body), run);
         (self.stage, self.overtime) = (Stage::New, Overtime::Unknown);
@@ -209,7 +209,7 @@ impl Attempt {
             return Poll::Pending;
         }
         if let Overtime::Unknown = self.overtime {
-            self.overtime = match self.shared().grace(self.ctx.id) {
+            self.overtime = match self.shared().grace(self.grant().work) {
                 Some(grace) if !self.inner().is_on_pool() => {
                     Overtime::Limited(Box::pin(sleep(grace)))
                 }
@@ -254,14 +254,14 @@ impl Attempt {
         if self.ctx.children().open() == 0 {
             return Poll::Ready(());
         }
-        let (work, grant) = (self.ctx.id, self.ctx.grant());
+        let grant = self.ctx.grant();
         let succeeded = matches!(self.stage, Stage::Returned(WorkOutcome::Success));
         self.shared().session(|session| {
             if !succeeded {
-                session.apply(Input::StopChildren(work)).expect("a work under way is known");
+                session.apply(Input::StopChildren(grant.work)).expect("a work under way is known");
             }
             session.apply(Input::Join(grant)).expect("the attempt is under way");
-            match session.state.engine.children(work).open() {
+            match session.state.engine.children(grant.work).open() {
                 0 => Poll::Ready(()),
                 _ => Poll::Pending,
             }
@@ -373,7 +373,7 @@ impl Attempt {
 
     fn new_span(&self) -> Span {
         let WorkContext { id, attempt, .. } = self.ctx;
-        tracing::info_span!("attempt", work = %self.shared().name(id), %id, attempt)
+        tracing::info_span!("attempt", work = %self.shared().name(id.local()), %id, attempt)
     }
 
     /// Emits the event of a success inside the span of the attempt.
@@ -422,8 +422,7 @@ impl Drop for Attempt {
         if self.is_over {
             return;
         }
-        let body = self.body.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        panic::drop_quietly(self.body.take());
         let grant = self.ctx.grant();
         self.shared().session(|session| {
             self.end_polling(&mut session.state.runners);

@@ -3,17 +3,16 @@
 //! A running closure cannot be dropped, as a future can: it is asked to stop, and its attempt keeps its slot and
 //! resources until the closure returns. So no timeout ends the wait for it, and a body that returns, panics or
 //! suspends itself before its closures waits for them. If the future of the attempt is dropped with its run, the last
-//! closure to return reports the attempt's end.
-//!
-//! A closure that no worker has begun is withdrawn, so a busy pool delays no cancel and no timeout.
+//! closure to return reports the attempt's end. A closure that no worker has begun is withdrawn instead.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use windlass_pool::{JoinTask, Scheduler, TaskError};
+use windlass_pool::TaskError;
 
 use crate::attempt::give_up;
 use crate::context::WorkContext;
+use crate::pool_task::{PoolTask, Stopped};
 
 /// Starts `task` on the pool. Returns a future of its result, which asks the task to stop when the attempt is
 /// asked to stop and when it is dropped.
@@ -25,61 +24,30 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let queued = Arc::new(Queued(Mutex::new(Some((task, Computing::begin(ctx))))));
-    let begin = Arc::clone(&queued);
-    let task = Scheduler::global().spawn(move || {
-        let (task, _computing) = begin.take()?;
-        Some(task())
-    });
-    let mut started = Started { task, queued };
+    let counted = Counted { task, _computing: Computing::begin(ctx) };
+    let mut task = PoolTask::spawn(move || counted.run());
     let token = ctx.cancel_token().clone();
     async move {
-        let result = tokio::select! {
-            result = &mut started.task => result,
-            () = token.cancelled() => match started.stop() {
-                Stopped::Withdrawn => return Err(TaskError::Cancelled),
-                Stopped::Asked => (&mut started.task).await,
+        tokio::select! {
+            result = &mut task => result,
+            () = token.cancelled() => match task.stop() {
+                Stopped::Withdrawn => Err(TaskError::Cancelled),
+                Stopped::Asked => (&mut task).await,
             },
-        };
-        result?.ok_or(TaskError::Cancelled)
-    }
-}
-
-/// A closure that no worker has begun, or none.
-struct Queued<F>(Mutex<Option<(F, Computing)>>);
-
-impl<F> Queued<F> {
-    fn take(&self) -> Option<(F, Computing)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// A closure that was given to the pool. It is stopped when this is dropped.
-struct Started<T, F> {
-    task: JoinTask<Option<T>>,
-    queued: Arc<Queued<F>>,
-}
-
-enum Stopped {
-    /// No worker had begun it, and none will.
-    Withdrawn,
-    /// It runs, and was asked to stop.
-    Asked,
-}
-
-impl<T, F> Started<T, F> {
-    fn stop(&self) -> Stopped {
-        if self.queued.take().is_some() {
-            return Stopped::Withdrawn;
         }
-        self.task.cancel();
-        Stopped::Asked
     }
 }
 
-impl<T, F> Drop for Started<T, F> {
-    fn drop(&mut self) {
-        self.stop();
+/// A closure of the attempt, which is dropped before it is no longer counted.
+struct Counted<F> {
+    task: F,
+    _computing: Computing,
+}
+
+impl<T, F: FnOnce() -> T> Counted<F> {
+    fn run(self) -> T {
+        let Self { task, _computing } = self;
+        task()
     }
 }
 

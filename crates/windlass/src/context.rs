@@ -6,10 +6,11 @@ use std::sync::{Arc, PoisonError};
 
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Children, Grant, Input, WorkId};
+use windlass_core::{Children, Grant, Input};
 
 use crate::computing::compute;
 use crate::handle::WorkHandle;
+use crate::id::WorkId;
 use crate::reference::{ExecuteError, WorkRef};
 use crate::shared::Shared;
 use crate::spec::{SubmitError, WorkSpec};
@@ -390,7 +391,7 @@ impl WorkContext {
     }
 
     pub(crate) fn grant(&self) -> Grant {
-        Grant { work: self.id, attempt: self.attempt }
+        Grant { work: self.id.local(), attempt: self.attempt }
     }
 }
 

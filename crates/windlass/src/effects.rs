@@ -1,7 +1,6 @@
 //! What a session leaves to be done once the scheduler's lock is free: nothing of the user's runs, is woken
 //! or is dropped under it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -142,12 +141,5 @@ impl More {
             readers.wake();
         }
         self.drops
-    }
-}
-
-impl DeferredDrop {
-    /// Drops the value. A panic of its destructor was reported by the panic hook and concerns no other value.
-    pub(crate) fn drop_now(self) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
     }
 }

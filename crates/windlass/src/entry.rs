@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use windlass_core::{Timestamp, WorkId, WorkState};
+use windlass_core::{Timestamp, WorkState};
 
 use crate::body::Body;
 use crate::context::AttemptShared;
 use crate::error::SharedError;
 use crate::gate::Gate;
+use crate::id::WorkId;
 use crate::name::Name;
 use crate::reference::{EndTeller, WorkFailure};
 use crate::spec;

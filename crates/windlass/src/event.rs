@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use futures::Stream;
 use tokio::sync::mpsc;
-use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
+use windlass_core::{Phase, Timestamp, Transition, WorkState};
 
 use crate::changes::{Changes, Read, Reader};
+use crate::id::{Issuer, WorkId};
 use crate::name::Name;
 use crate::work_name::WorkName;
 
@@ -169,6 +170,7 @@ impl Watchers {
     #[inline]
     pub(crate) fn note<'a>(
         &mut self,
+        issuer: Issuer,
         transition: &Transition,
         name: impl FnOnce() -> Option<&'a mut Name>,
     ) {
@@ -176,12 +178,13 @@ impl Watchers {
         if (self.changes.is_some() || self.event_tx.is_some())
             && let Some(name) = name()
         {
-            self.note_for_watchers(transition, name);
+            self.note_for_watchers(issuer, transition, name);
         }
     }
 
-    fn note_for_watchers(&mut self, transition: &Transition, name: &mut Name) {
-        let Transition { at, work: id, attempt, from, to: phase } = *transition;
+    fn note_for_watchers(&mut self, issuer: Issuer, transition: &Transition, name: &mut Name) {
+        let Transition { at, work, attempt, from, to: phase } = *transition;
+        let id = issuer.id(work);
         let number = self.count;
         if self.changes.is_some() {
             let name = name.share().into();

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use windlass_core::{Amount, CapacityTree, Reason, Short, Shortage, Timestamp, WorkId};
+use windlass_core as core;
+use windlass_core::{Amount, CapacityTree, Short, Shortage, Timestamp};
 
 use crate::capacity::Client;
+use crate::id::WorkId;
 use crate::snapshot::in_words;
 use crate::state::State;
 
@@ -33,15 +35,16 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
+    pub(crate) fn of(state: &State, client: &Client, id: core::WorkId) -> Option<Self> {
         state.engine.phase(id)?;
         let now = client.capacity.now();
         let tree = client.capacity.lock();
         let reasons = state.engine.explain(&tree, id);
-        let refused = reasons.iter().any(|reason| matches!(reason, Reason::Short { .. }));
+        let refused = reasons.iter().any(|reason| matches!(reason, core::Reason::Short { .. }));
         let words = Words { state, tree: &tree, now, refused };
         let lines = reasons.iter().map(|reason| words.reason(reason)).collect();
-        Some(Self { reasons, lines })
+        let named = |reason: core::Reason| reason.map_works(|work| state.issuer.id(work));
+        Some(Self { reasons: reasons.into_iter().map(named).collect(), lines })
     }
 }
 
@@ -57,6 +60,9 @@ impl fmt::Display for Explanation {
     }
 }
 
+/// One reason why a work does not start. Once all its reasons are gone, it starts.
+pub type Reason = core::Reason<WorkId>;
+
 struct Words<'a> {
     state: &'a State,
     tree: &'a CapacityTree,
@@ -66,13 +72,14 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    fn reason(&self, reason: &Reason) -> String {
+    fn reason(&self, reason: &core::Reason) -> String {
+        use core::Reason;
         match reason {
             Reason::Dependency(dependency) => {
                 let end = match dependency.kind {
-                    windlass_core::EdgeKind::Success => "",
-                    windlass_core::EdgeKind::Done => " to end",
-                    windlass_core::EdgeKind::Failed => " to fail",
+                    core::EdgeKind::Success => "",
+                    core::EdgeKind::Done => " to end",
+                    core::EdgeKind::Failed => " to fail",
                 };
                 format!("it waits for {}{end}", self.name(dependency.work))
             }
@@ -82,7 +89,9 @@ impl Words<'_> {
             Reason::Short { shortage, holders, reserved_for } => {
                 self.short(shortage, holders, *reserved_for)
             }
-            Reason::Queued { ahead: 0, .. } if self.refused => "it is the first in line".to_owned(),
+            Reason::Queued { ahead: 0, .. } if self.refused => {
+                "it is first in the queue".to_owned()
+            }
             Reason::Queued { ahead: 0, .. } if self.state.runners.is_running() => {
                 "it is ready and waits for a free runner: every thread polls a body".to_owned()
             }
@@ -90,12 +99,12 @@ impl Words<'_> {
                 "it is ready, but the scheduler does not run".to_owned()
             }
             Reason::Queued { ahead, first } => {
-                format!("{ahead} before it in line, the first is {}", self.name(*first))
+                format!("{ahead} ahead of it in the queue, first {}", self.name(*first))
             }
-            Reason::Suspended => "it waits of its own accord, without a slot".to_owned(),
+            Reason::Suspended => "it is suspended and holds no slot".to_owned(),
             Reason::Children { open: 1 } => "one of its children has not ended".to_owned(),
             Reason::Children { open } => format!("{open} of its children have not ended"),
-            Reason::Granted => "its turn has come, and it is about to start".to_owned(),
+            Reason::Granted => "it is granted and about to start".to_owned(),
             other => format!("{other:?}"),
         }
     }
@@ -103,8 +112,8 @@ impl Words<'_> {
     fn short(
         &self,
         shortage: &Shortage,
-        holders: &[WorkId],
-        reserved_for: Option<WorkId>,
+        holders: &[core::WorkId],
+        reserved_for: Option<core::WorkId>,
     ) -> String {
         let (name, wanted) = (self.tree.name(shortage.resource), shortage.wanted);
         let mut text = match shortage.why {
@@ -113,7 +122,7 @@ impl Words<'_> {
                 format!("it needs {wanted} of {name:?}, and {free} is free for it")
             }
             Short::Rate { at } | Short::Quota { at } => {
-                format!("it needs {wanted} of {name:?}, which is there in {}", self.until(at))
+                format!("it needs {wanted} of {name:?}, available in {}", self.until(at))
             }
             other => format!("it needs {wanted} of {name:?}: {other:?}"),
         };
@@ -121,28 +130,28 @@ impl Words<'_> {
             text += &format!(", held by {}", self.names(holders));
         }
         if let Some(owner) = reserved_for {
-            text += &format!(", some of it is set aside for {}", self.name(owner));
+            text += &format!(", some of it is reserved for {}", self.name(owner));
         }
         text
     }
 
     fn until(&self, at: Timestamp) -> String {
         match at {
-            Timestamp::MAX => "a while, after those before it".to_owned(),
+            Timestamp::MAX => "a while, after the works ahead of it".to_owned(),
             at => in_words(at.since(self.now)),
         }
     }
 
-    fn name(&self, work: WorkId) -> String {
+    fn name(&self, work: core::WorkId) -> String {
         let entry = self.state.entry(work);
         entry.map_or_else(|| format!("work {work}"), |entry| format!("{:?}", entry.name))
     }
 
-    /// A few names, and how many there are besides.
-    fn names(&self, works: &[WorkId]) -> String {
-        const TOLD: usize = 4;
-        let names: Vec<_> = works.iter().take(TOLD).map(|work| self.name(*work)).collect();
-        match works.len().saturating_sub(TOLD) {
+    /// Returns a few names, and how many more there are.
+    fn names(&self, works: &[core::WorkId]) -> String {
+        const SHOWN: usize = 4;
+        let names: Vec<_> = works.iter().take(SHOWN).map(|work| self.name(*work)).collect();
+        match works.len().saturating_sub(SHOWN) {
             0 => names.join(", "),
             more => format!("{} and {more} more", names.join(", ")),
         }

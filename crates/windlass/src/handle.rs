@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::{
-    Amount, Dependency, DependencyError, Input, Rejected, ResourceCost, SLOTS, WorkId, WorkState,
-};
+use windlass_core as core;
+use windlass_core::{AddDependencyError, Amount, Input, Rejected, ResourceCost, SLOTS, WorkState};
 
 use crate::effects::DeferredDrop;
 use crate::event::Subscription;
 use crate::explain::Explanation;
+use crate::id::{Issuer, WorkId};
 use crate::metrics::WorkSchedulerMetrics;
 use crate::reference::{ExecuteError, WorkRef};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::snapshot::WorkSnapshot;
-use crate::spec::{SubmitError, WorkSpec};
+use crate::spec::{Dependency, SubmitError, WorkSpec, as_path};
 use crate::state::Mode;
 use crate::work::Work;
 
@@ -130,9 +130,13 @@ impl WorkHandle {
         on: impl Into<Dependency>,
     ) -> Result<(), DependencyError> {
         let on = on.into();
-        self.shared.session(|session| {
-            session.engine(|engine, world| engine.add_dependency(world, work, on))
-        })
+        let other = |work| DependencyError::OtherScheduler { work };
+        let own = |work| self.shared.own(work).ok_or_else(|| other(work));
+        let (local, on) = (own(work)?, core::Dependency { work: own(on.work)?, kind: on.kind });
+        let added = self.shared.session(|session| {
+            session.engine(|engine, world| engine.add_dependency(world, local, on))
+        });
+        added.map_err(|refused| DependencyError::of(refused, self.shared.issuer))
     }
 
     /// Cancels a work: at once if it waits; if it runs, it is asked to stop and has ended when it
@@ -153,7 +157,7 @@ impl WorkHandle {
     /// # Ok::<(), windlass::SubmitError>(())
     /// ```
     pub fn cancel(&self, id: WorkId) -> bool {
-        self.shared.apply(Input::Cancel(id)).is_ok()
+        self.apply(id, Input::Cancel)
     }
 
     /// Cancels every work that has not ended.
@@ -164,7 +168,8 @@ impl WorkHandle {
     /// Returns the state of a work; none if its id is unknown.
     #[must_use]
     pub fn state(&self, id: WorkId) -> Option<WorkState> {
-        Some(self.shared.look_now().engine.phase(id)?.state())
+        let work = self.shared.own(id)?;
+        Some(self.shared.look_now().engine.phase(work)?.state())
     }
 
     /// Returns all works, ordered by id.
@@ -178,7 +183,8 @@ impl WorkHandle {
     /// Returns one work; none if its id is unknown.
     #[must_use]
     pub fn snapshot_of(&self, id: WorkId) -> Option<WorkSnapshot> {
-        WorkSnapshot::of(&self.shared.look_now(), &self.shared.client, id)
+        let work = self.shared.own(id)?;
+        WorkSnapshot::of(&self.shared.look_now(), &self.shared.client, work)
     }
 
     /// Returns the counters, which are kept up to date all the time.
@@ -191,7 +197,8 @@ impl WorkHandle {
     /// is unknown.
     #[must_use]
     pub fn explain(&self, id: WorkId) -> Option<Explanation> {
-        Explanation::of(&self.shared.look_now(), &self.shared.client, id)
+        let work = self.shared.own(id)?;
+        Explanation::of(&self.shared.look_now(), &self.shared.client, work)
     }
 
     /// Subscribes to every change of phase from now on, as the example of [`Subscription`] shows.
@@ -203,7 +210,7 @@ impl WorkHandle {
     /// Forgets an ended work; nothing can wait for it any more. False if it has not ended, or is
     /// unknown.
     pub fn forget(&self, id: WorkId) -> bool {
-        self.shared.forget(id)
+        self.shared.own(id).is_some_and(|work| self.shared.forget(work))
     }
 
     /// Returns the body of an ended work, with everything it has collected; none if it was dropped with its attempt.
@@ -235,10 +242,11 @@ impl WorkHandle {
     /// ```
     #[must_use]
     pub fn take_work(&self, id: WorkId) -> Option<Box<dyn Work>> {
+        let work = self.shared.own(id)?;
         let (body, name) = {
             let mut state = self.shared.look();
-            state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
-            let entry = state.entry_mut(id)?;
+            state.engine.phase(work).filter(|phase| phase.state().is_terminal())?;
+            let entry = state.entry_mut(work)?;
             (entry.body.take()?, entry.name.clone())
         };
         Some(body.into_work(name.as_str()))
@@ -274,19 +282,21 @@ impl WorkHandle {
     /// # }
     /// ```
     pub fn reopen(&self, id: WorkId) -> Result<(), ReopenError> {
-        self.shared.session(|session| session.reopen(id))
+        let work = self.shared.own(id).ok_or(ReopenError::OtherScheduler { work: id })?;
+        self.shared.session(|session| session.reopen(work))
     }
 
     /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now
     /// or next. False if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
-        let attempt = self.shared.look().entry(id).and_then(|entry| entry.attempt.clone());
+        let Some(work) = self.shared.own(id) else { return false };
+        let attempt = self.shared.look().entry(work).and_then(|entry| entry.attempt.clone());
         attempt.inspect(|attempt| attempt.notify_woken()).is_some()
     }
 
     /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.
     pub fn open_gate(&self, id: WorkId) -> bool {
-        self.shared.apply(Input::Open(id)).is_ok()
+        self.apply(id, Input::Open)
     }
 
     /// Changes limits of this scheduler; those that are not named stay. What runs is left alone: if
@@ -324,8 +334,8 @@ impl WorkHandle {
         self.set_limits(ResourceCost::new().with(SLOTS, Amount::from(slots)));
     }
 
-    /// Cancels every work, takes nothing in any more, and waits until no body is left. Not for a work
-    /// of this scheduler itself: it would wait for its own end.
+    /// Cancels every work, refuses new ones, and waits until all bodies and gates are dropped. A work of this
+    /// scheduler must not await it, because it would wait for its own end.
     ///
     /// ```
     /// use std::time::Duration;
@@ -349,6 +359,10 @@ impl WorkHandle {
     pub async fn shutdown(&self) {
         self.close();
         self.shared.until(|state| state.engine.is_done() && state.dropping == 0).await;
+    }
+
+    fn apply(&self, id: WorkId, input: fn(core::WorkId) -> Input) -> bool {
+        self.shared.own(id).is_some_and(|work| self.shared.apply(input(work)).is_ok())
     }
 
     pub(crate) fn close(&self) {
@@ -376,24 +390,102 @@ impl fmt::Debug for WorkHandle {
     }
 }
 
-/// Why [`WorkHandle::reopen`] does not have a work tried again; nothing has changed.
+/// Why [`WorkHandle::add_dependency`] did not add a dependency; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DependencyError {
+    /// The work belongs to another scheduler.
+    #[error("work {work} belongs to another scheduler")]
+    OtherScheduler {
+        /// That work.
+        work: WorkId,
+    },
+    /// The work is forgotten.
+    #[error("unknown work {work}")]
+    UnknownWork {
+        /// That work.
+        work: WorkId,
+    },
+    /// The dependent has begun an attempt or has ended.
+    #[error("work {work} has begun or ended, so it cannot get another dependency")]
+    Begun {
+        /// The dependent.
+        work: WorkId,
+    },
+    /// The works would wait for each other.
+    #[error("dependency cycle: {}", as_path(path))]
+    Cycle {
+        /// The cycle, which ends with its first work.
+        path: Vec<WorkId>,
+    },
+}
+
+impl DependencyError {
+    fn of(refused: AddDependencyError, issuer: Issuer) -> Self {
+        match refused {
+            AddDependencyError::UnknownWork { work } => Self::UnknownWork { work: issuer.id(work) },
+            AddDependencyError::Begun { work } => Self::Begun { work: issuer.id(work) },
+            AddDependencyError::Cycle { path } => Self::Cycle { path: issuer.ids(path) },
+        }
+    }
+}
+
+/// Why [`WorkHandle::reopen`] did not reopen a work; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReopenError {
-    /// The engine refuses.
-    #[error(transparent)]
-    Rejected(#[from] Rejected),
-    /// A work that would be tried again has no body any more: it was dropped, or taken.
-    #[error("the body of work {work} is gone, so it cannot be tried again")]
+    /// The work belongs to another scheduler.
+    #[error("work {work} belongs to another scheduler")]
+    OtherScheduler {
+        /// That work.
+        work: WorkId,
+    },
+    /// The work is forgotten.
+    #[error("unknown work {work}")]
+    UnknownWork {
+        /// That work.
+        work: WorkId,
+    },
+    /// The work neither failed nor was cancelled.
+    #[error("cannot retry work {work}: it neither failed nor was cancelled")]
+    NotReopenable {
+        /// The work.
+        work: WorkId,
+    },
+    /// A work that would run again is under way or has a parent.
+    #[error("cannot retry work {work}: it is under way or has a parent")]
+    Entangled {
+        /// That work.
+        work: WorkId,
+    },
+    /// Works that would run again depend on each other: one of them was added after its dependency had ended.
+    #[error("dependency cycle: {}", as_path(path))]
+    Cycle {
+        /// The cycle, which ends with its first work.
+        path: Vec<WorkId>,
+    },
+    /// The body of a work that would run again was dropped, or taken.
+    #[error("the body of work {work} is gone, so it cannot run again")]
     NoBody {
         /// That work.
         work: WorkId,
     },
-    /// A work that would be tried again was waiting for its gate when it ended, and the gate was
-    /// dropped.
-    #[error("the gate of work {work} is gone, so it cannot be tried again")]
+    /// A work that would run again was waiting for its gate when it ended, and the gate was dropped.
+    #[error("the gate of work {work} is gone, so it cannot run again")]
     NoGate {
         /// That work.
         work: WorkId,
     },
+}
+
+impl ReopenError {
+    pub(crate) fn of(rejected: Rejected, issuer: Issuer) -> Self {
+        match rejected {
+            Rejected::UnknownWork { work } => Self::UnknownWork { work: issuer.id(work) },
+            Rejected::NotReopenable { work } => Self::NotReopenable { work: issuer.id(work) },
+            Rejected::Entangled { work } => Self::Entangled { work: issuer.id(work) },
+            Rejected::Cycle { path } => Self::Cycle { path: issuer.ids(path) },
+            other => unreachable!("{other} does not keep a work from being reopened"),
+        }
+    }
 }

@@ -3,13 +3,11 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use windlass_core::Dependency;
-
 use crate::closure::work_fn;
 use crate::context::WorkContext;
 use crate::error::{Fatal, WorkError};
 use crate::reference::WorkRef;
-use crate::spec::WorkSpec;
+use crate::spec::{Dependency, WorkSpec};
 
 /// Creates a work from an async closure that takes the values of other works: it starts after all of them have
 /// succeeded, and gets their values in every attempt.

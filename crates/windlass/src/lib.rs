@@ -102,7 +102,7 @@
 //! * A work takes everything it needs in one step, or nothing, so two works cannot deadlock.
 //! * Every work ends exactly once, and each change is reported exactly once, in one order.
 //! * A panic of a body, a hook or a callback fails that work only. No code of yours runs or is dropped under a lock.
-//! * When a run has returned, every work has ended, and no body is running.
+//! * When a run has returned, every work has ended, and no body and no gate is polled any more.
 //! * The scheduler uses Tokio's clock: with paused time, tests are fast and repeatable.
 //!
 //! The guide is `docs/works.md` of the repository; `examples/` has programs to start from. The engine in
@@ -127,6 +127,7 @@ mod event;
 mod explain;
 mod gate;
 mod handle;
+mod id;
 mod idle;
 mod inputs;
 #[cfg(feature = "metrics")]
@@ -135,6 +136,7 @@ mod metrics;
 mod name;
 mod output;
 mod panic;
+mod pool_task;
 mod reference;
 mod report;
 mod run;
@@ -156,6 +158,7 @@ mod task;
 mod work;
 mod work_name;
 pub mod works;
+mod world;
 
 pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;

@@ -15,8 +15,20 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 /// panic, too; that panic changes nothing about how the work ends.
 pub(crate) fn into_message(payload: Box<dyn Any + Send>) -> String {
     let message = message(&*payload).to_owned();
+    drop_payload(payload);
+    message
+}
+
+/// Drops a value of the user's. The panic hook has reported a panic of its destructor, which concerns no other
+/// value.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        drop_payload(payload);
+    }
+}
+
+fn drop_payload(payload: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         forget(another);
     }
-    message
 }

@@ -11,15 +11,16 @@ use futures::FutureExt;
 use futures::future::Shared;
 use thiserror::Error;
 use tokio::sync::oneshot;
-use windlass_core::{Dependency, WorkId, WorkState};
+use windlass_core::WorkState;
 
 use crate::context::Cancelled;
 use crate::entry::Cause;
 use crate::error::SharedError;
+use crate::id::WorkId;
 use crate::idle::expect_run;
 use crate::output::Output;
 use crate::shared;
-use crate::spec::SubmitError;
+use crate::spec::{Dependency, SubmitError};
 use crate::work_name::WorkName;
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.

@@ -13,7 +13,7 @@ use windlass_core::{Input, WorkId};
 use crate::attempt::{Attempts, panic_text};
 use crate::entry::Entry;
 use crate::gate::Gate;
-use crate::shared::Shared;
+use crate::shared::{Shared, Undropped};
 use crate::state::Mode;
 use crate::summary::RunSummary;
 
@@ -40,10 +40,16 @@ pub(crate) struct Run {
     is_over: bool,
 }
 
+/// A gate that the run has taken from its work. A shutdown waits until it is dropped.
+struct TakenGate {
+    gate: Gate,
+    _undropped: Undropped,
+}
+
 /// What there is to do before the next wait.
 struct Round {
     attempts: Attempts,
-    gates: Vec<(WorkId, Gate)>,
+    gates: Vec<(WorkId, TakenGate)>,
     /// Whether every work has ended.
     is_done: bool,
     /// Whether no works are accepted any more.
@@ -70,6 +76,8 @@ impl Run {
             news = Input::Tick;
             Runner::start(&self.shared, attempts);
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
+            while self.watchers.try_join_next().is_some() {}
+            let is_done = is_done && self.watchers.is_empty();
             if is_done && (is_cancelled || is_closed || until == Until::Done) {
                 self.is_over = true;
                 return self.shared.look().tally.take();
@@ -104,7 +112,10 @@ impl Run {
             for work in std::mem::take(&mut session.state.gates) {
                 let extras = session.state.entry_mut(work).and_then(Entry::known_extras);
                 let gate = extras.and_then(|extras| extras.gate.take());
-                gates.extend(gate.map(|gate| (work, gate)));
+                gates.extend(gate.map(|gate| {
+                    let undropped = Undropped::begin(&self.shared, &mut session.state);
+                    (work, TakenGate { gate, _undropped: undropped })
+                }));
             }
             let alarm = session.state.engine.next_wakeup();
             session.state.runners.alarm = alarm;
@@ -118,9 +129,11 @@ impl Run {
         })
     }
 
-    fn watch(&mut self, work: WorkId, gate: Gate) {
+    fn watch(&mut self, work: WorkId, taken: TakenGate) {
         let shared = Arc::clone(&self.shared);
         let watcher = self.watchers.spawn(async move {
+            // The gate is dropped before it is counted as dropped, wherever the task is aborted.
+            let TakenGate { gate, _undropped } = taken;
             let mut gate = gate.opened();
             let opened = AssertUnwindSafe(&mut gate).catch_unwind().await;
             let opened = opened.and(catch_unwind(AssertUnwindSafe(|| drop(gate))));

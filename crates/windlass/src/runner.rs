@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures::Stream;
 use futures::stream::BoxStream;
-use windlass_core::WorkId;
 
 use crate::ResourceCapacity;
+use crate::id::WorkId;
 use crate::source::{DependencySource, PriorityDependencySource, PrioritySource, Queue};
 use crate::task::{ScheduledTask, TaskError};
 
@@ -54,7 +54,7 @@ pub enum TaskProgressKind<I, O, E> {
 /// Runs the tasks of a source within a capacity.
 ///
 /// Of what can start, the most urgent starts; one that does not fit is passed over, and what refused
-/// it is set aside for it. The tasks run inside the stream, while it is polled: what the consumer is
+/// it is reserved for it. The tasks run inside the stream, while it is polled: what the consumer is
 /// slow to take, it slows. Several runners on one capacity share it in turn.
 ///
 /// ```
@@ -185,8 +185,8 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     /// Runs the tasks. The stream yields their values and results as they come.
     ///
     /// The stream ends when the source has: it is closed and everything in it has ended. Dropping it
-    /// cancels everything in the source and releases all capacity; a closure on the CPU pool is asked to stop,
-    /// and releases its capacity when it has returned.
+    /// cancels everything in the source and releases all capacity. A closure that a worker of the CPU pool runs is
+    /// asked to stop, and releases its capacity when it has returned.
     #[must_use = "tasks run while the stream is polled"]
     pub fn run_tasks(self, on_error: OnError) -> impl Stream<Item = TaskProgress<I, O, E>>
     where

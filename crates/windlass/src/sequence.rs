@@ -1,8 +1,7 @@
 //! Works one after the other.
 
-use windlass_core::WorkId;
-
 use crate::handle::WorkHandle;
+use crate::id::WorkId;
 use crate::work::Work;
 
 /// A chain of works: each starts after the one before it has succeeded.

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
-use windlass_core::{Children, Phase, RefusalCounts, StopReason, Timestamp, WorkId, WorkState};
+use windlass_core::{Children, Phase, RefusalCounts, StopReason, Timestamp, WorkState};
 
 use crate::capacity::{CapacityMetrics, RollingRates};
 use crate::event::{WorkChange, WorkEvent};
+use crate::id::WorkId;
 use crate::metrics::WorkSchedulerMetrics;
 use crate::reference::WorkFailure;
 use crate::snapshot::WorkSnapshot;
@@ -33,7 +34,7 @@ macro_rules! serialize {
 }
 
 serialize!(WorkSnapshot, work => {
-    id: work.id.get(),
+    id: work.id.number(),
     name: work.name.as_str(),
     state: state(work.state),
     phase: phase(work.phase),
@@ -52,7 +53,7 @@ serialize!(WorkSnapshot, work => {
 });
 
 serialize!(WorkEvent, event => {
-    id: event.id.get(),
+    id: event.id.number(),
     name: event.name.as_str(),
     state: state(event.state),
     attempt: event.attempt,
@@ -61,7 +62,7 @@ serialize!(WorkEvent, event => {
 });
 
 serialize!(WorkChange, change => {
-    id: change.id.get(),
+    id: change.id.number(),
     name: change.name.as_str(),
     state: state(change.phase.state()),
     phase: phase(change.phase),
@@ -95,7 +96,7 @@ serialize!(RunSummary, run => {
 });
 
 serialize!(WorkFailure, failure => {
-    id: failure.id.get(),
+    id: failure.id.number(),
     name: failure.name.as_str(),
     state: state(failure.state),
     error: failure.error,
@@ -134,7 +135,7 @@ fn since_start(at: Timestamp) -> f64 {
 }
 
 fn numbers(works: &[WorkId]) -> Vec<u64> {
-    works.iter().map(|work| work.get()).collect()
+    works.iter().map(|work| work.number()).collect()
 }
 
 fn state(state: WorkState) -> &'static str {

@@ -11,7 +11,7 @@ use windlass_core::{
 
 use crate::attempt::{Attempt, Attempts};
 use crate::body::Body;
-use crate::capacity::{Client, TreeGuard};
+use crate::capacity::Client;
 use crate::context::AttemptShared;
 use crate::effects::{DeferredDrop, Effects};
 use crate::entry::{Cause, Entry};
@@ -20,14 +20,11 @@ use crate::shared::Shared;
 use crate::spec::SubmitError;
 use crate::state::{Mode, State};
 use crate::sync::MutexGuard;
+use crate::world::SessionWorld;
 
 pub(crate) struct Session<'a> {
     pub(crate) state: MutexGuard<'a, State>,
-    client: &'a Client,
-    /// The capacity's tree, once the engine was asked something.
-    tree: Option<TreeGuard<'a>>,
-    /// The time of everything in this session, once it was asked for.
-    now: Option<Timestamp>,
+    world: SessionWorld<'a>,
     pub(crate) effects: &'a mut Effects,
     /// Whether the run has to look, whatever else is found at the end.
     wakes_run: bool,
@@ -40,7 +37,7 @@ impl<'a> Session<'a> {
         client: &'a Client,
         effects: &'a mut Effects,
     ) -> Self {
-        Self { state, client, tree: None, now: None, effects, wakes_run: false }
+        Self { state, world: SessionWorld::new(client), effects, wakes_run: false }
     }
 
     /// Frees the lock. Returns whether the run has to look.
@@ -61,7 +58,7 @@ impl<'a> Session<'a> {
     /// The time of everything in this session.
     #[inline]
     pub(crate) fn now(&mut self) -> Timestamp {
-        *self.now.get_or_insert_with(|| self.client.capacity.now())
+        self.world.now()
     }
 
     /// Has the run look when the session is over.
@@ -101,17 +98,8 @@ impl<'a> Session<'a> {
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> T {
         self.state.runners.expect_work();
-        let now = self.now();
         let (engine, transitions) = self.state.engine_parts();
-        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        let mut world = World {
-            now,
-            capacity: tree,
-            facts: None,
-            transitions: Some(transitions),
-            wakes: &mut self.effects.clients,
-        };
-        call(engine, &mut world)
+        call(engine, &mut self.world.world(transitions, &mut self.effects.clients))
     }
 
     /// Returns the number of a cost that can be met, unless no works are accepted. An attempt that is over
@@ -128,11 +116,10 @@ impl<'a> Session<'a> {
         if let Some(Grant { work: parent, attempt }) = parent
             && self.state.engine.attempts(parent) != Some(attempt)
         {
-            return Err(windlass_core::SubmitError::NoParent { parent }.into());
+            return Err(SubmitError::NoParent { parent: self.state.issuer.id(parent) });
         }
         let Some(needs) = needs else { return Ok(self.state.one_slot) };
-        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        Ok(self.state.engine.cost(tree, needs)?)
+        Ok(self.state.engine.cost(self.world.tree(), needs)?)
     }
 
     /// Adds the entry of a work that the engine has just accepted.
@@ -148,11 +135,11 @@ impl<'a> Session<'a> {
 
     /// Has the entry of a work that is not accepted dropped after the session.
     #[cold]
-    pub(crate) fn refuse(
+    pub(crate) fn refuse<T>(
         &mut self,
         entry: Entry,
         refused: SubmitError,
-    ) -> Result<WorkId, SubmitError> {
+    ) -> Result<T, SubmitError> {
         self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
         Err(refused)
     }
@@ -196,8 +183,7 @@ impl<'a> Session<'a> {
         if !self.state.runners.may_find_work() {
             return false;
         }
-        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        let may_begin = self.state.engine.may_begin(tree);
+        let may_begin = self.state.engine.may_begin(self.world.tree());
         if !may_begin {
             self.state.runners.find_none();
         }
@@ -246,12 +232,14 @@ impl<'a> Session<'a> {
     }
 
     pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
+        let issuer = self.state.issuer;
+        let refused = |rejected| ReopenError::of(rejected, issuer);
         // What time alone has changed counts before the question, not after it.
-        self.apply(Input::Tick)?;
-        let works = self.state.engine.would_reopen(work)?;
+        self.apply(Input::Tick).map_err(refused)?;
+        let works = self.state.engine.would_reopen(work).map_err(refused)?;
         let has_body = |work: WorkId| self.state.entry(work).is_some_and(|e| e.body.is_some());
         if let Some(&work) = works.iter().find(|work| !has_body(**work)) {
-            return Err(ReopenError::NoBody { work });
+            return Err(ReopenError::NoBody { work: issuer.id(work) });
         }
         let gateless = |work: WorkId| {
             let extras = self.state.entry(work).and_then(Entry::extras);
@@ -259,23 +247,23 @@ impl<'a> Session<'a> {
         };
         let is_shut = |work: WorkId| self.state.engine.is_shut(work);
         if let Some(&work) = works.iter().find(|work| is_shut(**work) && gateless(**work)) {
-            return Err(ReopenError::NoGate { work });
+            return Err(ReopenError::NoGate { work: issuer.id(work) });
         }
         // A gate that had opened is gone, so it stays open.
         let opened: Vec<_> = works.iter().copied().filter(|work| gateless(*work)).collect();
         let families: Vec<_> =
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
         self.state.expect_another_end(&works);
-        self.apply(Input::Reopen(work))?;
+        self.apply(Input::Reopen(work)).map_err(refused)?;
         self.state.drop_family(&families, self.effects);
         for work in opened {
             if self.state.engine.awaits_gate(work) {
-                self.apply(Input::Open(work))?;
+                self.apply(Input::Open(work)).map_err(refused)?;
             }
         }
         if self.state.mode == Mode::Cancelling {
             // Everything else was cancelled already.
-            self.apply(Input::CancelAll)?;
+            self.apply(Input::CancelAll).map_err(refused)?;
         }
         Ok(())
     }
@@ -302,7 +290,7 @@ impl<'a> Session<'a> {
     /// it meant to, or start a runner.
     #[inline]
     fn needs_run(&self) -> bool {
-        let Some(tree) = &self.tree else { return false };
+        let Some(tree) = self.world.locked_tree() else { return false };
         let State { engine, gates, runners, .. } = &*self.state;
         let is_early = |wake| runners.alarm.is_none_or(|alarm| wake < alarm);
         !gates.is_empty()

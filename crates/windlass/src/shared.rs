@@ -14,8 +14,10 @@ use windlass_core::{
 };
 
 use crate::capacity::Client;
-use crate::effects::{DeferredDrop, Effects};
+use crate::effects::Effects;
 use crate::entry::Entry;
+use crate::id::{self, Issuer};
+use crate::panic::drop_quietly;
 use crate::reference::{EndTeller, WorkRef};
 use crate::session::Session;
 use crate::spec::{self, SubmitError, WorkSpec};
@@ -25,6 +27,7 @@ use crate::sync::{Mutex, MutexGuard};
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) client: Client,
+    pub(crate) issuer: Issuer,
     /// Notified when the run should look.
     pub(crate) news: Notify,
     /// Grows when a run begins and when it is over, so it is odd during a run.
@@ -40,6 +43,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         Self {
+            issuer: state.issuer,
             state: Mutex::new(state),
             client,
             news: Notify::new(),
@@ -99,10 +103,15 @@ impl Shared {
             self.notify_listeners();
         }
         if let Some(drops) = drops.filter(|drops| !drops.is_empty()) {
-            drops.into_iter().for_each(DeferredDrop::drop_now);
-            self.look().dropping -= 1;
-            self.notify_listeners();
+            drops.into_iter().for_each(drop_quietly);
+            self.note_drop();
         }
+    }
+
+    /// What was counted in `dropping` is dropped.
+    fn note_drop(&self) {
+        self.look().dropping -= 1;
+        self.notify_listeners();
     }
 
     /// Called after something has happened under the lock.
@@ -144,13 +153,23 @@ impl Shared {
         self.idle_check.store(false, Ordering::Relaxed);
     }
 
+    /// Returns the engine's id of a work of this scheduler.
+    #[inline]
+    pub(crate) fn own(&self, id: id::WorkId) -> Option<WorkId> {
+        self.issuer.own(id)
+    }
+
     /// Adds a work, as a child if it has a parent. `end` sends its end to the waiters.
     pub(crate) fn submit<T>(
         &self,
         mut spec: WorkSpec<T>,
         parent: Option<Grant>,
         end: Option<EndTeller>,
-    ) -> Result<WorkId, SubmitError> {
+    ) -> Result<id::WorkId, SubmitError> {
+        if let Some(work) = spec.after.other_than(self.issuer) {
+            drop_quietly(spec);
+            return Err(SubmitError::OtherScheduler { work });
+        }
         let gate = spec.body.work().gate();
         spec.add_gate(gate);
         let WorkSpec { body, name, after, retries, priority, needs, extras: settings, .. } = spec;
@@ -167,11 +186,11 @@ impl Shared {
                 Ok(cost) => cost,
                 Err(refused) => return session.refuse(entry, refused),
             };
-            let submission =
-                Submission { after: &after, cost, priority, retries, extras: extras.as_ref() };
+            let after = after.works();
+            let submission = Submission { after, cost, priority, retries, extras: extras.as_ref() };
             match session.engine_alone(|engine, world| engine.submit(world, submission)) {
-                Ok(work) => Ok(session.add(work, entry)),
-                Err(refused) => session.refuse(entry, refused.into()),
+                Ok(work) => Ok(self.issuer.id(session.add(work, entry))),
+                Err(refused) => session.refuse(entry, SubmitError::of(refused, self.issuer)),
             }
         })
     }
@@ -249,6 +268,22 @@ impl Shared {
     fn timestamp(&self, at: Instant) -> Timestamp {
         let left = at.saturating_duration_since(Instant::now());
         self.client.capacity.now().after(left)
+    }
+}
+
+/// Counts a value of the user's that has left the state, until it is dropped.
+pub(crate) struct Undropped(Arc<Shared>);
+
+impl Undropped {
+    pub(crate) fn begin(shared: &Arc<Shared>, state: &mut State) -> Self {
+        state.dropping += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Undropped {
+    fn drop(&mut self) {
+        self.0.note_drop();
     }
 }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::{Children, Phase, StopReason, WorkId, WorkState};
+use windlass_core as core;
+use windlass_core::{Children, Phase, StopReason, WorkState};
 
 use crate::capacity::Client;
+use crate::id::WorkId;
 use crate::state::State;
 use crate::work_name::WorkName;
 
@@ -72,23 +74,24 @@ pub struct WorkSnapshot {
 }
 
 impl WorkSnapshot {
-    pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
+    pub(crate) fn of(state: &State, client: &Client, id: core::WorkId) -> Option<Self> {
         let engine = &state.engine;
         let (entry, phase) = (state.entry(id)?, engine.phase(id)?);
         let retry_at = match phase {
             Phase::Delayed { due } => client.capacity.instant(due),
             _ => None,
         };
-        let open = |work: &WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
+        let open =
+            |work: &core::WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
         let deps: Vec<_> = engine.dependencies(id).map(|dependency| dependency.work).collect();
         let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| state.entry(*dep));
         Some(Self {
-            id,
+            id: state.issuer.id(id),
             name: entry.name.to_shared().into(),
             state: phase.state(),
             phase,
             skipped: phase == Phase::Skipped,
-            dependents: engine.dependents(id).collect(),
+            dependents: state.issuer.ids(engine.dependents(id)),
             attempts: engine.attempts(id)?,
             retries_left: engine.retries_left(id)?,
             last_error: entry.last_error().cloned(),
@@ -99,7 +102,7 @@ impl WorkSnapshot {
             waits_for: waited_for.map(|entry| entry.name.to_shared()).collect(),
             most_attempts: engine.retries(id)?.saturating_add(1),
             taken_at: Instant::now(),
-            deps,
+            deps: state.issuer.ids(deps),
         })
     }
 

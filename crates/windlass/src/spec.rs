@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::time::Instant;
-use windlass_core::{CostError, Dependency, ResourceCost, RetryPolicy};
+use windlass_core as core;
+use windlass_core::{CostError, ResourceCost, RetryPolicy, SubmissionError};
 
 use crate::body::{Body, WorkBody};
 use crate::gate::Gate;
+use crate::id::{Issuer, WorkId};
 use crate::name::Name;
 use crate::output::{Output, OutputOf};
 use crate::work::Work;
@@ -33,7 +35,7 @@ use crate::work::Work;
 pub struct WorkSpec<T = ()> {
     pub(crate) body: Box<dyn Body>,
     pub(crate) name: Name,
-    pub(crate) after: Vec<Dependency>,
+    pub(crate) after: After,
     pub(crate) retries: u32,
     pub(crate) priority: i64,
     /// More than a slot.
@@ -70,7 +72,7 @@ impl<T> WorkSpec<T> {
         Self {
             body,
             name,
-            after: Vec::new(),
+            after: After::default(),
             retries: 0,
             priority: 0,
             needs: None,
@@ -85,10 +87,8 @@ impl<T> WorkSpec<T> {
         self.name.as_str()
     }
 
-    /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
-    ///
-    /// They have to be works of the scheduler that it is submitted to. An id of another scheduler is
-    /// only noticed if this one knows no such number; else it stands for an unrelated work.
+    /// Adds dependencies: the work starts after all of these have succeeded, or have ended as a [`Dependency`]
+    /// says. They have to be works of the scheduler to which it is submitted.
     ///
     /// ```
     /// use windlass::{Dependency, WorkError, WorkScheduler, WorkState, work_fn};
@@ -109,13 +109,7 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn after<D: Into<Dependency>>(mut self, works: impl IntoIterator<Item = D>) -> Self {
-        let works = works.into_iter().map(Into::into);
-        if self.after.is_empty() {
-            // Most specs get their dependencies in one call, whose number is known then.
-            self.after = works.collect();
-        } else {
-            self.after.extend(works);
-        }
+        self.after.extend(works.into_iter().map(Into::into));
         self
     }
 
@@ -236,7 +230,7 @@ impl<T> WorkSpec<T> {
 impl<T> fmt::Debug for WorkSpec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("WorkSpec");
-        shown.field("name", &self.name()).field("after", &self.after);
+        shown.field("name", &self.name()).field("after", &self.after.works);
         shown.field("retries", &self.retries).field("priority", &self.priority);
         let needs = self.needs.clone().unwrap_or_default();
         shown.field("needs", &format_args!("{needs}"));
@@ -247,18 +241,129 @@ impl<T> fmt::Debug for WorkSpec<T> {
     }
 }
 
-/// Why a work was not taken in; nothing has changed. [`WorkHandle::submit`](crate::WorkHandle::submit)
+/// A work that has to end before another may start. Made from a [`WorkId`] or a [`WorkRef`](crate::WorkRef), it
+/// requires that the work succeeds.
+///
+/// ```
+/// use windlass::{Dependency, WorkScheduler, work_fn};
+///
+/// let scheduler = WorkScheduler::default();
+/// let build = scheduler.submit(work_fn("build", |_| async { Ok(()) }))?;
+/// let test = scheduler.submit(work_fn("test", |_| async { Ok(()) }))?;
+/// let report = work_fn("report", |_| async { Ok(()) });
+/// scheduler.submit(report.after([Dependency::from(build), Dependency::done(test)]))?;
+/// # Ok::<(), windlass::SubmitError>(())
+/// ```
+pub type Dependency = core::Dependency<WorkId>;
+
+/// The dependencies of a work, by the ids of the engine that issued them.
+#[derive(Default)]
+pub(crate) struct After {
+    /// If not all have one issuer, the spec will be refused, so only the first of each issuer is kept.
+    works: Vec<core::Dependency>,
+    /// The issuer of the first one.
+    issuer: Option<Issuer>,
+    /// The other issuer, if there are two.
+    other: Option<Issuer>,
+}
+
+impl After {
+    fn extend(&mut self, works: impl Iterator<Item = Dependency>) {
+        let Self { works: known, issuer, .. } = self;
+        let mut odd = None;
+        let local = works.map(|dependency| {
+            let own = dependency.work.issuer();
+            if *issuer.get_or_insert(own) != own {
+                odd.get_or_insert(dependency.work);
+            }
+            dependency.map_work(WorkId::local)
+        });
+        if known.is_empty() {
+            // Most specs get their dependencies in one call, whose number is known then.
+            *known = local.collect();
+        } else {
+            known.extend(local);
+        }
+        if let Some(odd) = odd {
+            known.truncate(1);
+            known.push(odd.local().into());
+            self.other = Some(odd.issuer());
+        }
+    }
+
+    /// Returns a work that has another issuer, if there is one.
+    #[inline]
+    pub(crate) fn other_than(&self, issuer: Issuer) -> Option<WorkId> {
+        if self.other.is_none() && self.issuer.is_none_or(|own| own == issuer) {
+            return None;
+        }
+        let mut issuers = self.issuer.into_iter().chain(self.other).zip(&self.works);
+        let (other, dependency) = issuers.find(|(own, _)| *own != issuer)?;
+        Some(other.id(dependency.work))
+    }
+
+    pub(crate) fn works(&self) -> &[core::Dependency] {
+        &self.works
+    }
+}
+
+/// Why a work was not accepted; nothing has changed. [`WorkHandle::submit`](crate::WorkHandle::submit)
 /// has an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// It needs what can never be had.
+    /// It needs more than the limits allow.
     #[error(transparent)]
     Cost(#[from] CostError),
-    /// It cannot be placed in the graph.
-    #[error(transparent)]
-    Graph(#[from] windlass_core::SubmitError),
+    /// It depends on a work of another scheduler.
+    #[error("work {work} belongs to another scheduler")]
+    OtherScheduler {
+        /// That work.
+        work: WorkId,
+    },
+    /// It depends on a work that is forgotten.
+    #[error("unknown dependency: work {work}")]
+    UnknownDependency {
+        /// That work.
+        work: WorkId,
+    },
+    /// It would be the child of a work that has no attempt under way, or whose family is ending.
+    #[error(
+        "work {parent} takes no more children: it has not begun, is stopping or has ended, or a \
+         child of it has failed"
+    )]
+    NoParent {
+        /// The work.
+        parent: WorkId,
+    },
+    /// It would wait for a work that waits for it, because a parent ends after its children.
+    #[error("a child of work {parent} cannot wait for what ends after it: {}", as_path(path))]
+    Cycle {
+        /// The parent.
+        parent: WorkId,
+        /// Which work waits for which, with the first one again at the end.
+        path: Vec<WorkId>,
+    },
     /// The scheduler was dropped or shut down.
     #[error("the scheduler is gone, so nothing can be submitted to it")]
     ShutDown,
+}
+
+impl SubmitError {
+    pub(crate) fn of(refused: SubmissionError, issuer: Issuer) -> Self {
+        match refused {
+            SubmissionError::NoParent { parent } => Self::NoParent { parent: issuer.id(parent) },
+            SubmissionError::Cycle { parent, path } => {
+                Self::Cycle { parent: issuer.id(parent), path: issuer.ids(path) }
+            }
+            SubmissionError::UnknownDependency { work } => {
+                Self::UnknownDependency { work: issuer.id(work) }
+            }
+        }
+    }
+}
+
+/// Shows works as `2 -> 1 -> 2`.
+pub(crate) fn as_path(works: &[WorkId]) -> String {
+    works.iter().map(WorkId::to_string).collect::<Vec<_>>().join(" -> ")
 }

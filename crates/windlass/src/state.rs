@@ -10,12 +10,14 @@ use windlass_core::{
 use crate::effects::{DeferredDrop, Effects};
 use crate::entry::{Entry, Extras};
 use crate::event::Watchers;
+use crate::id::Issuer;
 use crate::reference::{End, EndTeller};
 use crate::report::Report;
 use crate::summary::Tally;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
+    pub(crate) issuer: Issuer,
     /// The cost of a work that needs nothing but a slot.
     pub(crate) one_slot: CostId,
     /// By the index of the work.
@@ -33,7 +35,7 @@ pub(crate) struct State {
     ended: VecDeque<WorkId>,
     /// Parents without a runner whose last child has ended.
     orphaned: Vec<WorkId>,
-    /// How many sessions have yet to drop values of the user's.
+    /// How many sessions have yet to drop values of the user's, and how many gates the run has.
     pub(crate) dropping: usize,
     /// What the engine has done and the entries have yet to follow. Empty between calls; kept for its memory.
     transitions: Vec<Transition>,
@@ -122,6 +124,7 @@ impl State {
     ) -> Self {
         Self {
             engine,
+            issuer: Issuer::new(),
             one_slot,
             entries: Column::default(),
             watchers,
@@ -189,7 +192,7 @@ impl State {
         #[cfg(feature = "metrics")]
         self.meter.follow(transition, effects);
         let (entries, index) = (&mut self.entries, transition.work.index());
-        self.watchers.note(transition, || Some(&mut entries.get_mut(index)?.name));
+        self.watchers.note(self.issuer, transition, || Some(&mut entries.get_mut(index)?.name));
         // Children whose parent is tried again may be forgotten already.
         let attempt = || self.entries.get(index)?.attempt.clone();
         match transition.to {
@@ -223,7 +226,7 @@ impl State {
         let closed = self.mode == Mode::Closed;
         let Some(entry) = self.entries.get_mut(work.index()) else { return };
         if self.tally.count(work, transition.to) {
-            self.tally.describe(entry.as_failure(work));
+            self.tally.describe(entry.as_failure(self.issuer.id(work)));
         }
         effects.report(Report::of(transition, entry));
         if let Some(extras) = entry.known_extras() {

@@ -157,7 +157,7 @@ impl Tally {
     pub(crate) fn withdraw(&mut self, work: WorkId) {
         if let Some(state) = self.unsuccessful.remove(&work) {
             *self.counter(state) -= 1;
-            self.summary.failures.retain(|failure| failure.id != work);
+            self.summary.failures.retain(|failure| failure.id.local() != work);
         }
     }
 

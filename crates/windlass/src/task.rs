@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -13,6 +12,7 @@ use tokio::sync::mpsc;
 use windlass_core::{ResourceCost, RetryPolicy};
 
 use crate::capacity::ImpossibleCost;
+use crate::panic::drop_quietly;
 use crate::source::PRIORITY;
 
 /// Something to run in a [`TaskPoolRunner`](crate::TaskPoolRunner). Clones run the same.
@@ -92,8 +92,7 @@ impl<O, E> TaskFuture<O, E> {
 impl<O, E> Drop for TaskFuture<O, E> {
     /// A future that is dropped before it is over was stopped: its panic concerns no one.
     fn drop(&mut self) {
-        let future = self.0.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        drop_quietly(self.0.take());
     }
 }
 

@@ -11,8 +11,8 @@
 //! | observing | [`WorkSnapshot`], [`Explanation`], [`Subscription`], [`WorkSchedulerMetrics`] |
 
 pub use windlass_core::{
-    Ageing, Children, Dependency, DependencyError, Order, Phase, RETRY_A_FEW, RETRY_A_LOT,
-    RETRY_NEVER, RETRY_ONCE, Reason, RetryPolicy, WorkId, WorkState,
+    Ageing, Children, Order, Phase, RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy,
+    WorkState,
 };
 
 pub use crate::batch::BatchWork;
@@ -23,16 +23,17 @@ pub use crate::context::{Cancelled, WorkContext};
 pub use crate::cpu::{work_cpu, work_cpu_after};
 pub use crate::error::{Fatal, WorkError};
 pub use crate::event::{Notice, Subscription, WorkChange, WorkEvent};
-pub use crate::explain::Explanation;
+pub use crate::explain::{Explanation, Reason};
 pub use crate::gate::{ConditionalWork, Gate};
-pub use crate::handle::{ReopenError, WorkHandle};
+pub use crate::handle::{DependencyError, ReopenError, WorkHandle};
+pub use crate::id::WorkId;
 pub use crate::inputs::{Inputs, work_after};
 pub use crate::metrics::WorkSchedulerMetrics;
 pub use crate::reference::{ExecuteError, TakeError, WorkFailure, WorkRef};
 pub use crate::scheduler::WorkScheduler;
 pub use crate::sequence::WorkSequence;
 pub use crate::snapshot::WorkSnapshot;
-pub use crate::spec::{SubmitError, WorkSpec};
+pub use crate::spec::{Dependency, SubmitError, WorkSpec};
 pub use crate::summary::{RunFailed, RunSummary};
 pub use crate::work::{Work, WorkOutcome};
 pub use crate::work_name::WorkName;

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::WorkId;
 use crate::dag::EdgeError;
 use crate::fact::{Happening, World};
-use crate::input::{Dependency, DependencyError, Rejected, SubmitError};
+use crate::input::{AddDependencyError, Dependency, Rejected, SubmissionError};
 use crate::phase::{Phase, WorkState};
 
 impl Engine {
@@ -14,18 +14,18 @@ impl Engine {
         world: &mut World<'_>,
         work: WorkId,
         on: Dependency,
-    ) -> Result<(), DependencyError> {
+    ) -> Result<(), AddDependencyError> {
         self.advance(world);
         let unknown = [work, on.work].into_iter().find(|work| self.state.get(*work).is_none());
         if let Some(work) = unknown {
-            return Err(DependencyError::UnknownWork { work });
+            return Err(AddDependencyError::UnknownWork { work });
         }
         let entry = self.state.work(work);
         if entry.attempts > 0 || entry.phase().state() != WorkState::Pending {
-            return Err(DependencyError::Begun { work });
+            return Err(AddDependencyError::Begun { work });
         }
         let ordered = self.state.order_before(on.work, work);
-        ordered.map_err(|error| DependencyError::Cycle { path: cycle(error) })?;
+        ordered.map_err(|error| AddDependencyError::Cycle { path: cycle(error) })?;
         self.record(world, Happening::EdgeAdded { from: on.work, to: work, kind: on.kind });
         Ok(())
     }
@@ -36,15 +36,15 @@ impl Engine {
         &mut self,
         parent: WorkId,
         after: &[Dependency],
-    ) -> Result<(), SubmitError> {
+    ) -> Result<(), SubmissionError> {
         let phase = self.phase(parent);
         let takes = matches!(phase, Some(Phase::Running | Phase::Suspended | Phase::Resuming));
         if !takes || self.children(parent).failed > 0 {
-            return Err(SubmitError::NoParent { parent });
+            return Err(SubmissionError::NoParent { parent });
         }
         for source in after.iter().map(|after| after.work) {
             if self.state.is_open(source) {
-                let path = |error| SubmitError::Cycle { parent, path: cycle(error) };
+                let path = |error| SubmissionError::Cycle { parent, path: cycle(error) };
                 self.state.order_before(source, parent).map_err(path)?;
             }
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::ageing::Ageing;
 use crate::capacity::SLOTS;
 use crate::fact::Transition;
-use crate::input::{Begun, DependencyError, Extras, Outcome};
+use crate::input::{AddDependencyError, Begun, Extras, Outcome};
 use crate::phase::{StopReason, WorkState};
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
@@ -69,13 +69,13 @@ impl Bench {
         self.try_add(after, extras).expect("nothing is wrong with it")
     }
 
-    fn try_add(&mut self, after: &[Dependency], extras: Extras) -> Result<WorkId, SubmitError> {
+    fn try_add(&mut self, after: &[Dependency], extras: Extras) -> Result<WorkId, SubmissionError> {
         let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
         let submission = Submission { after, extras: Some(&extras), ..Submission::of(cost) };
         self.call(|engine, world| engine.submit(world, submission))
     }
 
-    fn depend(&mut self, work: WorkId, on: WorkId) -> Result<(), DependencyError> {
+    fn depend(&mut self, work: WorkId, on: WorkId) -> Result<(), AddDependencyError> {
         self.call(|engine, world| engine.add_dependency(world, work, on.into()))
     }
 
@@ -177,7 +177,7 @@ fn an_unknown_dependency_is_refused_and_nothing_changes() {
     let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
     let submission = Submission { after: &[work.into()], ..Submission::of(cost) };
     let result = bench.call(|engine, world| engine.submit(world, submission));
-    assert_eq!(result, Err(SubmitError::UnknownDependency { work }));
+    assert_eq!(result, Err(SubmissionError::UnknownDependency { work }));
     assert_eq!((bench.facts.len(), bench.transitions.len()), (0, 0));
     assert_eq!(bench.add(&[], 0).get(), 1);
 }

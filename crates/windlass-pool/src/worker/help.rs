@@ -81,31 +81,33 @@ impl Worker {
     ///
     /// With a limit, the worker helps only with the task itself.
     pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
-        if self.depth.get() < MAX_DEPTH
-            && let Some(claimed) = task.claim()
-        {
-            self.execute(claimed);
+        let claimed = if self.depth.get() < MAX_DEPTH { task.claim() } else { None };
+        let has_run = claimed.map(|claimed| self.execute(claimed)).is_some();
+        if limit.is_none() {
+            self.wait(task);
+            return true;
         }
-        if limit.is_some() {
-            return self.block_on(&self.pool, task, limit);
+        if has_run && has_passed(limit) {
+            self.deferred.flush();
+            return task.is_complete();
         }
-        self.wait(task);
-        true
+        self.block_on(&self.pool, task, limit)
     }
 
     /// Sleeps until `awaited`, a node of `pool`, is complete, or until `limit`, without helping.
     /// Returns whether it is complete.
+    ///
+    /// Even if the limit has passed, the worker counts as blocked once, so that other workers take what
+    /// is queued. Otherwise a task that polls could keep what it polls for from running.
     pub(crate) fn block_on(&self, pool: &Pool, awaited: &Node, limit: Option<Instant>) -> bool {
         self.deferred.flush();
-        loop {
-            if awaited.is_complete() {
-                return true;
-            }
-            if limit.is_some_and(|limit| Instant::now() >= limit) {
-                return false;
-            }
+        while !awaited.is_complete() {
             self.block(awaited, |parker| self.park_and_recheck(parker, pool, limit));
+            if has_passed(limit) {
+                return awaited.is_complete();
+            }
         }
+        true
     }
 
     fn help_from(&self) -> HelpFrom {
@@ -258,6 +260,10 @@ impl Worker {
     fn register(&self, awaited: &Node) -> Registration {
         wait_table::register(awaited, WakeTarget::Thread(Arc::clone(&self.parker)))
     }
+}
+
+fn has_passed(limit: Option<Instant>) -> bool {
+    limit.is_some_and(|limit| Instant::now() >= limit)
 }
 
 /// Returns whether the task has to end before the waiting task can.

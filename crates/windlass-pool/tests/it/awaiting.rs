@@ -148,6 +148,69 @@ fn a_worker_that_awaits_a_completing_task_runs_its_child() {
     });
 }
 
+/// Polls a task whose only other worker is the one that polls.
+fn poll_until_complete<T>(mut task: Task<'_, T>) -> T {
+    loop {
+        if let Some(result) = task.await_timeout(Duration::ZERO) {
+            return result.unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_only_worker_may_poll_a_task_whose_child_is_queued() {
+    must_end(|| {
+        for scheduler in [Scheduler::new(1), without_stealing(1)] {
+            for _ in 0..amount(100, 2) {
+                let ran = AtomicUsize::new(0);
+                scheduler.run(|| {
+                    with_scope(&scheduler, |scope| {
+                        let ran = &ran;
+                        let parent = move || drop(scope.spawn(move || ran.fetch_add(1, SeqCst)));
+                        poll_until_complete(scope.spawn(parent));
+                    });
+                });
+                assert_eq!(ran.into_inner(), 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_only_worker_may_poll_a_task_of_another_pool_that_waits_for_this_one() {
+    must_end(|| {
+        let (near, far) = (Scheduler::new(1), Scheduler::new(1));
+        for _ in 0..amount(100, 2) {
+            let answer = near.run(|| {
+                with_scope(&far, |scope| poll_until_complete(scope.spawn(|| near.run(|| 42))))
+            });
+            assert_eq!(answer, 42);
+        }
+    });
+}
+
+#[test]
+fn a_worker_that_polls_starts_no_thread_for_each_queued_task() {
+    const TASKS: usize = amount(200, 10);
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        scheduler.run(|| {
+            with_scope(&scheduler, |scope| {
+                let (running, most) = (&running, &most);
+                let child = move || {
+                    most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                    std::thread::yield_now();
+                    running.fetch_sub(1, SeqCst);
+                };
+                let parent = move || (0..TASKS).for_each(|_| drop(scope.spawn(child)));
+                poll_until_complete(scope.spawn(parent));
+            });
+        });
+        assert_eq!(most.into_inner(), 1, "one spare worker at a time");
+    });
+}
+
 /// A worker defers the release of a parent, but no longer than until it returns to a body.
 #[test]
 fn a_parent_whose_last_child_ran_during_an_await_is_complete_when_the_await_returns() {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass_core::{
-    Amount, Dependency, DependencyError, EdgeKind, Engine, Extras, Input, Phase, ResourceCost,
-    RetryPolicy, SLOTS, Submission, SubmitError, Timestamp, WorkId, World,
+    AddDependencyError, Amount, Dependency, EdgeKind, Engine, Extras, Input, Phase, ResourceCost,
+    RetryPolicy, SLOTS, Submission, SubmissionError, Timestamp, WorkId, World,
 };
 
 use super::{RandomWorld, Side};
@@ -164,12 +164,12 @@ impl RandomWorld {
         let added = self.call(side, |engine, world| engine.add_dependency(world, work, on.into()));
         match added {
             Ok(()) => return,
-            Err(DependencyError::Cycle { path }) => {
+            Err(AddDependencyError::Cycle { path }) => {
                 assert_eq!((path.first(), path.last()), (Some(&on), Some(&on)), "{path:?}");
                 assert!(path.contains(&work), "{path:?}");
                 self.report.count("dependency refused: cycle");
             }
-            Err(DependencyError::Begun { .. }) => self.report.count("dependency refused: begun"),
+            Err(AddDependencyError::Begun { .. }) => self.report.count("dependency refused: begun"),
             Err(error) => panic!("{error}"),
         }
         let tick = |engine: &mut Engine, world: &mut World<'_>| engine.apply(world, Input::Tick);
@@ -179,10 +179,10 @@ impl RandomWorld {
     }
 }
 
-fn refused(error: &SubmitError) -> &'static str {
+fn refused(error: &SubmissionError) -> &'static str {
     match error {
-        SubmitError::NoParent { .. } => "child refused: no parent",
-        SubmitError::Cycle { parent, path } => {
+        SubmissionError::NoParent { .. } => "child refused: no parent",
+        SubmissionError::Cycle { parent, path } => {
             assert_eq!(path.first(), path.last(), "{path:?}");
             assert!(path.contains(parent), "{path:?}");
             "child refused: cycle"

@@ -19,11 +19,11 @@ pub(super) fn of(
     if !matches!(ending, Ending::Failed | Ending::Retry { .. }) {
         return None;
     }
-    let why = match state.engine.phase(ctx.id) {
+    let why = match state.engine.phase(ctx.id.local()) {
         Some(Phase::Cancelling { why, .. }) => Some(why),
         _ => None,
     };
-    let extras = state.entry(ctx.id).and_then(|entry| entry.extras());
+    let extras = state.entry(ctx.id.local()).and_then(|entry| entry.extras());
     let (mut origin, mut source) = (None, None);
     let (text, is_final) = match (why, outcome) {
         (Some(StopReason::Deadline), _) => ("its deadline passed".to_owned(), true),
@@ -47,7 +47,7 @@ pub(super) fn of(
             source = failed.and_then(|failed| failed.origin.source.clone());
             let failed = failed.map(FailedChild::text);
             let failed = failed.unwrap_or_else(|| "a child of it did not succeed".to_owned());
-            (failed, state.engine.retries(ctx.id).unwrap_or(0) == 0)
+            (failed, state.engine.retries(ctx.id.local()).unwrap_or(0) == 0)
         }
     };
     let text = match ending {

@@ -118,7 +118,7 @@ impl fmt::Display for Shortfall {
                 let free = shown(free);
                 write!(f, "has {free} free")?;
                 if reserved > 0 {
-                    write!(f, ", and {} is set aside for those before", shown(reserved))?;
+                    write!(f, ", and {} is reserved for earlier waiters", shown(reserved))?;
                 }
                 Ok(())
             }

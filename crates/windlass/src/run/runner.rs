@@ -1,7 +1,6 @@
 //! A runner: a task that runs one attempt after the other.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,6 +9,7 @@ use std::time::Duration;
 use windlass_core::Ending;
 
 use crate::attempt::{Attempt, Attempts, HandedIn};
+use crate::panic::drop_quietly;
 use crate::shared::Shared;
 
 /// Polls bodies in place. Between two bodies it takes the lock once, hands in the end of one attempt and begins
@@ -97,8 +97,7 @@ impl Future for Runner {
         while let Some(attempt) = &mut this.attempt {
             if !attempt.is_current() {
                 // The run was dropped, and its bodies are dropped with it.
-                let attempt = this.attempt.take();
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(attempt)));
+                drop_quietly(this.attempt.take());
                 return Poll::Ready(());
             }
             if attempt.poll(cx).is_pending() {

@@ -246,7 +246,8 @@ where
             return self.fail(work, &task, panicked(panic));
         }
         let kind = TaskProgressKind::Final(value);
-        self.told.push_back(TaskProgress { key: task.key, task_id: work, kind });
+        let task_id = self.queue.issuer().id(work);
+        self.told.push_back(TaskProgress { key: task.key, task_id, kind });
     }
 
     fn fail(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: TaskError<E>) {
@@ -261,7 +262,8 @@ where
         }
     }
 
-    fn tell(&mut self, task_id: WorkId, key: &Arc<str>, kind: TaskProgressKind<I, O, E>) {
+    fn tell(&mut self, work: WorkId, key: &Arc<str>, kind: TaskProgressKind<I, O, E>) {
+        let task_id = self.queue.issuer().id(work);
         self.told.push_back(TaskProgress { key: Arc::clone(key), task_id, kind });
     }
 

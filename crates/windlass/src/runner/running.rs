@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::mpsc;
 use windlass_core::Grant;
 use windlass_pool as pool;
-use windlass_pool::{JoinTask, Scheduler};
 
 use crate::panic::into_message;
+use crate::pool_task::{PoolTask, Stopped};
 use crate::source::Started;
 use crate::task::{Body, ScheduledTask, TaskError, TaskFuture, TaskResult, TaskSender};
 
@@ -31,7 +31,7 @@ pub(super) struct Inner<I, O, E> {
 
 enum Attempt<O, E> {
     Future(TaskFuture<O, E>),
-    Cpu(JoinTask<Result<O, E>>, Arc<Hold>),
+    Cpu(PoolTask<Result<O, E>>, Arc<Hold>),
     /// It has returned; values that it has sent may be left.
     Over(TaskResult<O, E>),
     /// It was stopped, or its end was told.
@@ -94,12 +94,13 @@ where
         self.0.as_ref().map(|inner| inner.grant)
     }
 
-    /// Drops a future at once; asks a closure on the pool to stop, and waits for it.
+    /// Drops a future at once, and a closure that no worker of the pool has begun; asks one that runs to stop, and
+    /// waits for it.
     pub(super) fn stop(&mut self) {
         let Some(inner) = &mut self.0 else { return };
         inner.stopped = true;
         match &inner.attempt {
-            Attempt::Cpu(task, _) => task.cancel(),
+            Attempt::Cpu(task, _) if task.stop() == Stopped::Asked => {}
             _ => inner.attempt = Attempt::Gone,
         }
         if let Some(waker) = inner.waker.take() {
@@ -113,7 +114,9 @@ where
         let inner = self.0?;
         let grant = inner.grant;
         let Attempt::Cpu(task, hold) = inner.attempt else { return Some(grant) };
-        task.cancel();
+        if task.stop() == Stopped::Withdrawn {
+            return Some(grant);
+        }
         let mut left = hold.report.lock().unwrap_or_else(PoisonError::into_inner);
         *left = Some(Box::new(move || report(grant)));
         drop(left);
@@ -206,7 +209,7 @@ where
         let _kept = kept;
         compute()
     };
-    Attempt::Cpu(Scheduler::global().spawn(body), hold)
+    Attempt::Cpu(PoolTask::spawn(body), hold)
 }
 
 /// A panic in starting is the attempt's.

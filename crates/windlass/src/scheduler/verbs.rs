@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Dependency, DependencyError, ResourceCost, WorkId, WorkState};
+use windlass_core::{ResourceCost, WorkState};
 
 use super::WorkScheduler;
 use crate::event::Subscription;
 use crate::explain::Explanation;
-use crate::handle::ReopenError;
+use crate::handle::{DependencyError, ReopenError};
+use crate::id::WorkId;
 use crate::metrics::WorkSchedulerMetrics;
 use crate::reference::{ExecuteError, WorkRef};
 use crate::snapshot::WorkSnapshot;
-use crate::spec::{SubmitError, WorkSpec};
+use crate::spec::{Dependency, SubmitError, WorkSpec};
 use crate::work::Work;
 
 impl WorkScheduler {

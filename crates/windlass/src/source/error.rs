@@ -66,6 +66,12 @@ pub enum ReportError<K: Debug> {
         /// The key.
         key: K,
     },
+    /// Another source issued this key.
+    #[error("{key:?} belongs to another source")]
+    OtherSource {
+        /// The key.
+        key: K,
+    },
     /// It has not been pulled, or is in line again.
     #[error("{key:?} is not under way")]
     NotUnderWay {
@@ -91,6 +97,7 @@ impl<K: Debug> ReportError<K> {
     pub(super) fn about<L: Debug>(self, key: L) -> ReportError<L> {
         match self {
             Self::Unknown { .. } => ReportError::Unknown { key },
+            Self::OtherSource { .. } => ReportError::OtherSource { key },
             Self::NotUnderWay { .. } => ReportError::NotUnderWay { key },
             Self::AlreadyReported { .. } => ReportError::AlreadyReported { key },
             Self::RunByRunner { .. } => ReportError::RunByRunner { key },

@@ -115,21 +115,16 @@ impl<K: Clone + Ord + Debug, T> Keyed<K, T> {
         let priority = (self.priority)(&key, &task);
         let mut keys = self.keys();
         let after = keys.works_before(&key, after)?;
-        let known = match &after {
-            None => Known::Aborted,
-            Some(works) => match self.queue.add(task, priority, works) {
-                Ok(work) => Known::Work(work),
-                Err(refused) => {
-                    drop(keys);
-                    drop(refused);
-                    return Err(SourceClosed.into());
-                }
-            },
+        let Some(works) = after else {
+            keys.insert(key, Known::Aborted);
+            return Ok(());
         };
-        keys.insert(key, known);
+        let (added, effects) = self.queue.add(task, priority, &works);
+        let added = added.map(|work| keys.insert(key, Known::Work(work)));
         drop(keys);
         self.queue.tell_all();
-        Ok(())
+        effects.carry_out();
+        added.map_err(|_| SourceClosed.into())
     }
 
     pub(super) fn peek(&self) -> Option<(K, T)>

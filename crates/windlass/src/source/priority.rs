@@ -6,12 +6,14 @@ use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::future::poll_fn;
-use windlass_core::{Ageing, Grant, Input, Outcome, WorkId, World};
+use windlass_core as core;
+use windlass_core::{Ageing, Grant, Input, Outcome, World};
 
 use super::Listener;
 use super::error::{ReportError, SourceClosed};
 use super::queue::{Pulled, Queue};
 use super::state::{Closing, Hands, Memory, State};
+use crate::id::WorkId;
 
 /// A queue of items by priority: the largest first, then the one that came first.
 ///
@@ -81,9 +83,10 @@ impl<T> PrioritySource<T> {
 
     /// Adds an item; larger priorities come first. Returns its key.
     pub fn enqueue(&self, item: T, priority: i64) -> Result<WorkId, SourceClosed> {
-        let key = self.queue.add(item, priority, &[]).map_err(|_| SourceClosed)?;
+        let (added, effects) = self.queue.add(item, priority, &[]);
         self.queue.tell_all();
-        Ok(key)
+        effects.carry_out();
+        added.map(|work| self.queue.issuer().id(work)).map_err(|_| SourceClosed)
     }
 
     /// Adds an item with priority 0, as `enqueue(item, 0)` does.
@@ -114,7 +117,7 @@ impl<T> PrioritySource<T> {
     /// The key of the item that comes next, if one waits.
     #[must_use]
     pub fn peek_key(&self) -> Option<WorkId> {
-        self.queue.peek(|key, _| key)
+        self.queue.peek(|work, _| self.queue.issuer().id(work))
     }
 
     /// Waits for the next item and gives it out with its key. It stays under way until it is
@@ -125,22 +128,24 @@ impl<T> PrioritySource<T> {
         T: Clone,
     {
         let mut listener = Listener::new(&self.queue);
-        poll_fn(|context| self.poll_pull(context, &mut listener, State::hand_out)).await
+        let pulled = poll_fn(|context| self.poll_pull(context, &mut listener, State::hand_out));
+        pulled.await.map(|(work, item)| (self.queue.issuer().id(work), item))
     }
 
     /// An item under way is done.
     pub fn complete(&self, key: WorkId) -> Result<(), ReportError<WorkId>> {
-        self.queue.report(key, Outcome::Success)
+        self.report(key, Outcome::Success)
     }
 
     /// An item under way has to be done again: it is in line again, behind those of its priority.
     pub fn fail(&self, key: WorkId) -> Result<(), ReportError<WorkId>> {
-        self.queue.report(key, Outcome::Interrupted)
+        self.report(key, Outcome::Interrupted)
     }
 
     /// Gives up an item, whether it waits or is under way. Returns its key.
     pub fn abort(&self, key: WorkId) -> Result<Vec<WorkId>, ReportError<WorkId>> {
-        self.queue.abort(key)
+        let aborted = self.queue.abort(self.own(key)?).map_err(|error| error.about(key))?;
+        Ok(self.queue.issuer().ids(aborted))
     }
 
     /// Takes nothing more in; what there is can still be pulled.
@@ -166,6 +171,14 @@ impl<T> PrioritySource<T> {
         self.len() == 0
     }
 
+    fn report(&self, key: WorkId, outcome: Outcome) -> Result<(), ReportError<WorkId>> {
+        self.queue.report(self.own(key)?, outcome).map_err(|error| error.about(key))
+    }
+
+    fn own(&self, key: WorkId) -> Result<core::WorkId, ReportError<WorkId>> {
+        self.queue.issuer().own(key).ok_or(ReportError::OtherSource { key })
+    }
+
     fn poll_pull<P>(
         &self,
         context: &mut Context<'_>,
@@ -184,7 +197,7 @@ impl<T> PrioritySource<T> {
 
 impl<T> State<T> {
     /// Returns a copy of the task for a caller that pulls by hand and will report its end.
-    pub(super) fn hand_out(&mut self, _world: &mut World<'_>, grant: Grant) -> (WorkId, T)
+    pub(super) fn hand_out(&mut self, _world: &mut World<'_>, grant: Grant) -> (core::WorkId, T)
     where
         T: Clone,
     {

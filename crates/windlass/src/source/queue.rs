@@ -1,7 +1,12 @@
 //! The engine behind a source: its tasks, its pullers and its capacity.
 //!
-//! The engine's lock is taken before that of the capacity's tree; tasks are dropped and other tasks are woken
-//! when neither is held.
+//! One mutex protects the engine and an entry per task. A session is one critical section, as in a scheduler: the
+//! engine is called with a [`SessionWorld`], the entries follow its transitions, and what others notice (wake-ups,
+//! drops of tasks) is collected in [`Effects`] and carried out after the unlock.
+//!
+//! The rest is a source's own. Its entries are tasks of the caller's type, which are handed out and come back. It
+//! moves from one capacity to another, so it has a clock of its own. Nothing is begun before a puller or a runner
+//! asks, so no run has to be woken, only the listeners that poll.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -11,11 +16,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_core::{
-    Ageing, CostError, EngineConfig, Grant, Input, Phase, ResourceCost, Timestamp, WorkId, World,
+    Ageing, ClientId, CostError, EngineConfig, Grant, Input, Phase, ResourceCost, Timestamp,
+    WorkId, World,
 };
 
 use super::state::{Closing, Memory, Price, Started, State};
-use crate::capacity::{Clock, ImpossibleCost, ResourceCapacity};
+use crate::capacity::{Client, Clock, ImpossibleCost, ResourceCapacity};
+use crate::id::Issuer;
+use crate::panic::drop_quietly;
+use crate::world::SessionWorld;
 
 /// A handle on an engine with a `T` for each work that has not ended.
 pub(crate) struct Queue<T> {
@@ -24,6 +33,7 @@ pub(crate) struct Queue<T> {
 
 struct Shared<T> {
     state: Mutex<State<T>>,
+    issuer: Issuer,
     clock: Clock,
     /// Whether it matters since when a task has been in line.
     ages: bool,
@@ -37,6 +47,23 @@ pub(crate) enum Pulled<P> {
     Task(P),
     Nothing { due: Option<Instant> },
     Ended,
+}
+
+/// What a session leaves to be done once no lock is held.
+#[must_use]
+pub(super) struct Effects<T> {
+    client: Arc<Client>,
+    /// Other clients of the capacity that should look again.
+    wakes: Vec<ClientId>,
+    /// Tasks that are over, whose destructors may do anything.
+    over: Vec<T>,
+}
+
+impl<T> Effects<T> {
+    pub(super) fn carry_out(self) {
+        self.client.capacity.notify(&self.wakes);
+        self.over.into_iter().for_each(drop_quietly);
+    }
 }
 
 impl<T> Clone for Queue<T> {
@@ -54,6 +81,7 @@ impl<T> Queue<T> {
         let state = State::new(config, client, closing, memory);
         let shared = Shared {
             state: Mutex::new(state),
+            issuer: Issuer::new(),
             clock: Clock::default(),
             ages: ageing != Ageing::NONE,
             changed: Arc::new(Notify::new()),
@@ -71,7 +99,7 @@ impl<T> Queue<T> {
         if state.is_under_way() && state.client.capacity.is_same(capacity) {
             return;
         }
-        let old = mem::replace(&mut state.client, client);
+        let old = mem::replace(&mut state.client, Arc::new(client));
         let wakes = state.engine.depart(&mut old.capacity.lock());
         state.arrive(price, now);
         drop(state);
@@ -80,12 +108,22 @@ impl<T> Queue<T> {
         self.tell_all();
     }
 
-    /// Adds a task, or returns it if the source is closed. The caller notifies the listeners with
-    /// [`Queue::tell_all`] once it holds no lock.
-    pub(super) fn add(&self, task: T, priority: i64, after: &[WorkId]) -> Result<WorkId, T> {
+    /// Returns what issues the ids of the tasks.
+    pub(crate) fn issuer(&self) -> Issuer {
+        self.shared.issuer
+    }
+
+    /// Adds a task, or returns it if the source is closed. The caller carries out the effects and notifies the
+    /// listeners with [`Queue::tell_all`] once it holds no lock.
+    pub(super) fn add(
+        &self,
+        task: T,
+        priority: i64,
+        after: &[WorkId],
+    ) -> (Result<WorkId, T>, Effects<T>) {
         let clock = &self.shared.clock;
         let now = if self.shared.ages { clock.now() } else { clock.last() };
-        self.call_at(now, |state, world| state.add(world, task, priority, after))
+        self.session(now, |state, world| state.add(world, task, priority, after))
     }
 
     /// Returns the next task for a caller that pulls by hand.
@@ -203,37 +241,30 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Runs `call` on the locked state; then, with the lock free, carries out its effects.
     pub(super) fn call<R>(&self, call: impl FnOnce(&mut State<T>, &mut World<'_>) -> R) -> R {
-        self.call_at(self.shared.clock.now(), call)
+        let (result, effects) = self.session(self.shared.clock.now(), call);
+        effects.carry_out();
+        result
     }
 
-    fn call_at<R>(
+    /// As [`Queue::call`], for a caller that has to free another lock before the effects.
+    fn session<R>(
         &self,
         now: Timestamp,
         call: impl FnOnce(&mut State<T>, &mut World<'_>) -> R,
-    ) -> R {
-        let mut wakes = Vec::new();
+    ) -> (R, Effects<T>) {
         let mut state = self.state();
-        let capacity = state.client.capacity.clone();
-        let mut transitions = mem::take(&mut state.transitions);
-        let mut tree = capacity.lock();
-        let mut world = World {
-            now,
-            capacity: &mut tree,
-            facts: None,
-            transitions: Some(&mut transitions),
-            wakes: &mut wakes,
-        };
-        let result = call(&mut state, &mut world);
-        state.bury(&mut tree, &transitions, now);
-        drop(tree);
+        let client = Arc::clone(&state.client);
+        let mut session = SessionWorld::at(&client, now);
+        let (mut transitions, mut wakes) = (mem::take(&mut state.transitions), Vec::new());
+        let result = call(&mut state, &mut session.world(&mut transitions, &mut wakes));
+        state.bury(session.tree(), &transitions, now);
         transitions.clear();
         state.transitions = transitions;
         let over = mem::take(&mut state.over);
-        drop(state);
-        drop(over);
-        capacity.notify(&wakes);
-        result
+        drop((session, state));
+        (result, Effects { client, wakes, over })
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {

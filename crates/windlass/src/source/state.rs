@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::sync::Arc;
 
 use windlass_core::{
     Amount, Arrival, Begun, CapacityTree, Column, CostError, CostId, Dependency, Engine,
@@ -14,7 +15,7 @@ use crate::capacity::Client;
 /// What is under the lock.
 pub(crate) struct State<T> {
     pub(super) engine: Engine,
-    pub(super) client: Client,
+    pub(super) client: Arc<Client>,
     /// By the index of the work.
     pub(super) entries: Column<Entry<T>>,
     pub(super) closing: Closing,
@@ -100,7 +101,7 @@ impl<T> State<T> {
     ) -> Self {
         Self {
             engine: Engine::new(config, client.id),
-            client,
+            client: Arc::new(client),
             entries: Column::default(),
             closing,
             price: |_| None,

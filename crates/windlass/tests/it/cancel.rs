@@ -65,7 +65,7 @@ async fn a_cancel_of_an_ended_or_unknown_work_is_false() {
     scheduler.cancel(cancelled);
     _ = scheduler.run_until_done().await;
     events.take();
-    for work in [good, bad, blocked, cancelled, nobody()] {
+    for work in [good, bad, blocked, cancelled, foreign()] {
         assert!(!scheduler.cancel(work));
     }
     assert!(scheduler.forget(good));

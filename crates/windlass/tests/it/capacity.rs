@@ -315,3 +315,21 @@ fn the_cost_of_a_request_does_not_grow_with_the_number_of_resources() {
     let (few, many) = (takes(200), takes(20_000));
     assert!(many < few * 20, "100 times as many resources: {few:?}, then {many:?}");
 }
+
+#[test]
+fn a_cost_of_many_names_is_built_without_copying_it_for_each_name() {
+    const NAMES: u32 = 16_384;
+    // The same number of names in all: in costs of so many names each, the last name first.
+    let build = |names: u32| {
+        let start = processor_time();
+        for _ in 0..NAMES / names {
+            let names = (0..names).rev().map(|name| format!("{name:05}"));
+            let cost = names.fold(ResourceCost::new(), |cost, name| cost.with(name, 1));
+            assert_eq!(cost.amount("00001"), Some(1.into()));
+        }
+        processor_time() - start
+    };
+    let shortest = |names| (0..5).map(|_| build(names)).min().expect("five builds");
+    let (small, large) = (shortest(NAMES / 64), shortest(NAMES));
+    assert!(large < small * 8, "64 times as many names each: {small:?}, then {large:?}");
+}

@@ -8,7 +8,7 @@ use windlass::{
     WorkSchedulerConfig, WorkSpec, WorkState, pool, work_cpu, work_once,
 };
 
-use crate::support::{cpus, poll_once};
+use crate::support::{BusyPool, cpus, poll_once};
 
 fn scheduler() -> WorkScheduler {
     let retry_delay = Duration::from_millis(1);
@@ -277,16 +277,7 @@ async fn a_suspension_begins_when_the_tasks_of_the_attempt_have_returned() {
 
 #[tokio::test]
 async fn a_task_that_no_worker_has_begun_is_withdrawn_by_a_cancel_and_a_timeout() {
-    let (let_go, is_let_go) = mpsc::channel::<()>();
-    let is_let_go = Arc::new(std::sync::Mutex::new(is_let_go));
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    // Keeps every worker of the pool busy until it is let go.
-    let hogs: Vec<_> = (0..4 * workers)
-        .map(|_| {
-            let is_let_go = Arc::clone(&is_let_go);
-            pool::Scheduler::global().spawn(move || _ = is_let_go.lock().map(|gone| gone.recv()))
-        })
-        .collect();
+    let busy = BusyPool::begin();
     let mut scheduler = scheduler();
     let late = work_cpu("late", |_| Ok(())).timeout(Duration::from_millis(20));
     let late = scheduler.submit(late).expect("it fits");
@@ -301,6 +292,5 @@ async fn a_task_that_no_worker_has_begun_is_withdrawn_by_a_cancel_and_a_timeout(
     _ = tokio::join!(scheduler.run_until_done(), cancels);
     assert_eq!(scheduler.state(late), Some(WorkState::Failed));
     assert_eq!(scheduler.state(unwanted), Some(WorkState::Cancelled));
-    drop(let_go);
-    drop(hogs);
+    drop(busy);
 }

@@ -60,8 +60,8 @@ fn uses(handle: &WorkHandle, log: &Log) -> impl FnOnce() + Send + use<> {
         works.iter().for_each(|work| _ = handle.explain(work.id));
         works.iter().for_each(|work| _ = handle.take_work(work.id).map(drop));
         handle.set_max_concurrency(3);
-        handle.cancel(nobody());
-        handle.forget(nobody());
+        handle.cancel(foreign());
+        handle.forget(foreign());
         let _ = handle.subscribe();
         log.add(format!("taken in: {taken_in}"));
     }
@@ -74,7 +74,7 @@ fn a_refused_work_may_use_a_handle_when_it_is_dropped() {
         let gpu = ResourceCost::from([("gpu", 1)]);
         let never = last("never", uses(scheduler.as_ref(), &log)).needs(gpu);
         scheduler.submit(never).expect_err("nobody has that");
-        let unknown = last("unknown", uses(scheduler.as_ref(), &log)).after([nobody()]);
+        let unknown = last("unknown", uses(scheduler.as_ref(), &log)).after([foreign()]);
         scheduler.submit(unknown).expect_err("nobody is called that");
         let late = last("late", uses(scheduler.as_ref(), &log));
         let handle = scheduler.handle();

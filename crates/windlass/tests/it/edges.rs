@@ -1,7 +1,8 @@
 //! Who waits for whom, and in which order those who are ready start.
 
 use windlass::{
-    Ageing, Amount, Dependency, DependencyError, SubmitError, WorkScheduler, WorkState,
+    Ageing, Amount, Dependency, DependencyError, ReopenError, SubmitError, WorkScheduler,
+    WorkState, work_fn,
 };
 
 use crate::support::*;
@@ -160,12 +161,13 @@ async fn what_is_unknown_its_own_or_a_cycle_is_refused_and_nothing_changes() {
     let b = add(&scheduler, ok("b").after([a]));
     let c = add(&scheduler, ok("c").after([b]));
 
-    let unknown = scheduler.submit(ok("x").after([nobody()]));
-    let why = windlass::core::SubmitError::UnknownDependency { work: nobody() };
-    assert_eq!(unknown, Err(SubmitError::Graph(why)));
-    let unknown = Err(DependencyError::UnknownWork { work: nobody() });
-    assert_eq!(scheduler.add_dependency(a, nobody()), unknown);
-    assert_eq!(scheduler.add_dependency(nobody(), a), unknown);
+    let unknown = forgotten(&scheduler);
+    events.take();
+    let refused = scheduler.submit(ok("x").after([unknown]));
+    assert_eq!(refused, Err(SubmitError::UnknownDependency { work: unknown }));
+    let refused = Err(DependencyError::UnknownWork { work: unknown });
+    assert_eq!(scheduler.add_dependency(a, unknown), refused);
+    assert_eq!(scheduler.add_dependency(unknown, a), refused);
 
     let own = scheduler.add_dependency(a, a);
     assert_eq!(own, Err(DependencyError::Cycle { path: vec![a, a] }));
@@ -180,12 +182,52 @@ async fn what_is_unknown_its_own_or_a_cycle_is_refused_and_nothing_changes() {
     assert_eq!(scheduler.metrics().total, 3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_work_of_another_scheduler_is_refused_wherever_an_id_is_taken() {
+    let mut there = scheduler(1);
+    let foreign = there.spawn(fails("foreign")).expect("it fits");
+    _ = there.run_until_done().await;
+    let (scheduler, mut events) = watched(1);
+    // The one with the same number.
+    let own = add(&scheduler, deaf("own"));
+    let id = foreign.id();
+    assert_eq!((own.number(), id.number()), (1, 1));
+    assert_ne!(own, id);
+
+    for after in [vec![Dependency::from(&foreign)], vec![own.into(), Dependency::done(id)]] {
+        let refused = scheduler.submit(ok("x").after(after)).expect_err("one is foreign");
+        assert_eq!(refused, SubmitError::OtherScheduler { work: id });
+        assert_eq!(refused.to_string(), "work 1 belongs to another scheduler");
+    }
+    let refused = Err(DependencyError::OtherScheduler { work: id });
+    assert_eq!(scheduler.add_dependency(own, id), refused);
+    assert_eq!(scheduler.add_dependency(id, own), refused);
+    assert_eq!(scheduler.reopen(id), Err(ReopenError::OtherScheduler { work: id }));
+    assert!(!scheduler.cancel(id) && !scheduler.open_gate(id));
+    assert!(!scheduler.forget(id) && !scheduler.wake(id));
+    assert!(scheduler.state(id).is_none() && scheduler.take_work(id).is_none());
+    assert!(scheduler.snapshot_of(id).is_none() && scheduler.explain(id).is_none());
+    assert_eq!((events.seen().len(), scheduler.snapshot().len()), (0, 1), "nothing has happened");
+}
+
 #[tokio::test]
-#[should_panic(expected = "unknown dependency: work 9999")]
-async fn add_work_panics_on_an_id_that_was_never_given_out() {
+async fn a_work_of_another_scheduler_is_refused_as_the_dependency_of_a_child() {
+    let (mut scheduler, foreign) = (scheduler(1), foreign());
+    let parent = work_fn("parent", move |ctx| async move {
+        Ok(ctx.add_child(ok("child").after([foreign])).expect_err("it is foreign"))
+    });
+    let parent = scheduler.spawn(parent).expect("it fits");
+    _ = scheduler.run_until_done().await;
+    let refused = SubmitError::OtherScheduler { work: foreign };
+    assert_eq!(*parent.await.expect("it has no child"), refused);
+}
+
+#[tokio::test]
+#[should_panic(expected = "work 1 belongs to another scheduler")]
+async fn add_work_panics_on_an_id_of_another_scheduler() {
     scheduler(1).add_work(
         Box::new(Act::new("x", |_| async { failed("never") })),
-        vec![nobody()],
+        vec![foreign()],
         0,
     );
 }

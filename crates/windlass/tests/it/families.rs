@@ -155,7 +155,7 @@ async fn a_child_is_refused_by_a_parent_that_is_cancelled_or_finished_or_failing
     let (mut scheduler, log) = (scheduler(4), Log::default());
     let seen = log.clone();
     let refused = move |ctx: &WorkContext| {
-        let Err(SubmitError::Graph(error)) = ctx.add_child(ok("child")) else {
+        let Err(error @ SubmitError::NoParent { .. }) = ctx.add_child(ok("child")) else {
             panic!("its parent takes none")
         };
         seen.add(error);

@@ -1,9 +1,10 @@
 //! Works that wait for something besides other works.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 use windlass::{ConditionalWork, Gate, Phase, Reason, Work, WorkContext, WorkOutcome, WorkState};
 
@@ -52,7 +53,7 @@ async fn a_gate_can_be_opened_by_hand_also_before_it_is_reached() {
     assert!(scheduler.open_gate(early), "its dependency has not ended");
     assert!(!scheduler.open_gate(early), "it is open");
     assert!(!scheduler.open_gate(first), "it has none");
-    assert!(!scheduler.open_gate(nobody()));
+    assert!(!scheduler.open_gate(foreign()));
     let handle = scheduler.handle();
     tokio::spawn(async move {
         sleep(ms(30)).await;
@@ -261,4 +262,84 @@ async fn a_gate_that_panics_after_it_was_opened_by_hand_is_nobodys_error() {
     _ = scheduler.run_until_done().await;
     assert_eq!(look(&scheduler, work).last_error, None);
     assert_eq!(state(&scheduler, work), WorkState::Success);
+}
+
+/// A gate that never opens. Its run has polled it when the sender that it holds has sent.
+fn polled_gate(
+    census: &Census,
+) -> (impl Future<Output = ()> + Send + use<>, oneshot::Receiver<()>) {
+    let (reach, reached) = oneshot::channel();
+    let alive = census.one();
+    let gate = async move {
+        let _alive = alive;
+        reach.send(()).expect("the test waits for it");
+        std::future::pending::<()>().await;
+    };
+    (gate, reached)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_dropped_before_a_shutdown_returns() {
+    let (mut scheduler, census) = (scheduler(1), Census::default());
+    let (gate, reached) = polled_gate(&census);
+    add(&scheduler, ok("gated").gate(gate));
+    let handle = scheduler.handle();
+    let run = tokio::spawn(async move { scheduler.run_until_done().await });
+    reached.await.expect("the run polls the gate");
+    handle.shutdown().await;
+    assert_eq!(census.alive(), 0);
+    assert_eq!(run.await.expect("no panic").cancelled, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_of_a_dropped_run_is_dropped_before_a_shutdown_returns() {
+    let (mut scheduler, census) = (scheduler(1), Census::default());
+    let (gate, reached) = polled_gate(&census);
+    add(&scheduler, ok("gated").gate(gate));
+    tokio::select! {
+        _ = scheduler.run_until_done() => unreachable!("the gate never opens"),
+        reached = reached => reached.expect("the run polls the gate"),
+    }
+    scheduler.shutdown().await;
+    assert_eq!(census.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_dropped_before_its_run_returns() {
+    let (mut scheduler, census) = (scheduler(1), Census::default());
+    let (gate, reached) = polled_gate(&census);
+    let gated = add(&scheduler, ok("gated").gate(gate));
+    let handle = scheduler.handle();
+    let canceller = tokio::spawn(async move {
+        reached.await.expect("the run polls the gate");
+        handle.cancel(gated)
+    });
+    _ = scheduler.run_until_done().await;
+    assert_eq!(census.alive(), 0);
+    assert!(canceller.await.expect("no panic"));
+}
+
+#[test]
+fn a_gate_that_is_polled_on_another_thread_is_dropped_before_a_shutdown_returns() {
+    within(secs(20), || {
+        threads(2).block_on(async {
+            for _ in 0..200 {
+                let (mut scheduler, census) = (scheduler(1), Census::default());
+                let alive = census.one();
+                let gate = async move {
+                    let _alive = alive;
+                    loop {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                add(&scheduler, ok("gated").gate(gate));
+                let handle = scheduler.handle();
+                let run = tokio::spawn(async move { scheduler.run_until_done().await });
+                tokio::task::yield_now().await;
+                handle.shutdown().await;
+                assert_eq!(census.alive(), 0);
+                _ = run.await.expect("no panic");
+            }
+        });
+    });
 }

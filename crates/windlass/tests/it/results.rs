@@ -62,7 +62,7 @@ async fn a_body_can_be_taken_back_after_every_end() {
         assert!(scheduler.take_work(work).is_none(), "only once");
     }
     assert_eq!(Arc::strong_count(&kept), 1, "it was given away and dropped");
-    assert!(scheduler.take_work(nobody()).is_none());
+    assert!(scheduler.take_work(foreign()).is_none());
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn execute_brings_the_value_or_the_reason() {
     let client = tokio::spawn(async move {
         let good = handle.execute(work_fn("good", |_| async { Ok("fine".to_owned()) })).await;
         let bad = handle.execute(fails("bad")).await;
-        let refused = handle.execute(ok("x").after([nobody()])).await;
+        let refused = handle.execute(ok("x").after([foreign()])).await;
         (good, bad, refused)
     });
     add(&scheduler, takes("keeps it running", ms(10)));
@@ -234,7 +234,7 @@ async fn execute_brings_the_value_or_the_reason() {
     assert_eq!(good.as_deref().map(String::as_str), Ok("fine"));
     let Err(ExecuteError::Failed(failure)) = bad else { panic!("it fails") };
     assert_eq!((failure.state, failure.error.as_deref()), (WorkState::Failed, Some("broken")));
-    assert!(matches!(refused, Err(ExecuteError::Refused(SubmitError::Graph(_)))));
+    assert!(matches!(refused, Err(ExecuteError::Refused(SubmitError::OtherScheduler { .. }))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,7 +353,7 @@ async fn what_failed_can_be_reopened_with_everything_that_follows_it() {
     ];
     assert_eq!(events.seen(), expected);
     scheduler.reopen(flaky).expect_err("it has succeeded");
-    scheduler.reopen(nobody()).expect_err("it never was");
+    scheduler.reopen(foreign()).expect_err("it never was");
 }
 
 #[tokio::test(start_paused = true)]
@@ -402,7 +402,7 @@ async fn what_has_no_body_any_more_is_not_reopened() {
     _ = scheduler.run_until_done().await;
     drop(scheduler.take_work(follower));
     let refused = scheduler.reopen(broken).expect_err("its follower is gone");
-    let text = format!("the body of work {follower} is gone, so it cannot be tried again");
+    let text = format!("the body of work {follower} is gone, so it cannot run again");
     assert_eq!(refused.to_string(), text);
     assert_eq!(state(&scheduler, broken), WorkState::Failed, "nothing has changed");
 }
@@ -418,7 +418,7 @@ async fn a_work_whose_gate_went_with_it_is_not_reopened() {
     });
     _ = scheduler.run_until_done().await;
     let refused = scheduler.reopen(gated).expect_err("its gate went with it");
-    let text = format!("the gate of work {gated} is gone, so it cannot be tried again");
+    let text = format!("the gate of work {gated} is gone, so it cannot run again");
     assert_eq!(refused.to_string(), text);
     assert_eq!(state(&scheduler, gated), WorkState::Cancelled, "nothing has changed");
 }

@@ -15,7 +15,7 @@ use windlass::{
     TaskProgressKind, TaskYield, WorkScheduler, work_fn,
 };
 
-use crate::support::{cost, cpus, poll_once, settle};
+use crate::support::{BusyPool, Census, OnDrop, cost, cpus, poll_once, settle};
 
 mod dropped;
 mod errors;

@@ -268,33 +268,38 @@ fn instant(start: Instant, at: Timestamp) -> Instant {
 }
 
 /// Why a call has returned false.
-fn because(handle: &WorkHandle, work: WorkId, known: &Rejected) -> String {
+fn because(
+    handle: &WorkHandle,
+    work: WorkId,
+    known: fn(windlass::core::WorkId) -> Rejected,
+) -> String {
+    let local = windlass::core::WorkId::new(work.number()).expect("numbers begin at 1");
     match handle.state(work) {
-        Some(_) => known.to_string(),
-        None => Rejected::UnknownWork { work }.to_string(),
+        Some(_) => known(local).to_string(),
+        None => Rejected::UnknownWork { work: local }.to_string(),
     }
 }
 
 fn cancel(handle: &WorkHandle, work: WorkId) -> Result<(), String> {
     let done = handle.cancel(work);
-    done.then_some(()).ok_or_else(|| because(handle, work, &Rejected::Ended { work }))
+    done.then_some(()).ok_or_else(|| because(handle, work, |work| Rejected::Ended { work }))
 }
 
 fn forget(handle: &WorkHandle, work: WorkId) -> Result<(), String> {
     let done = handle.forget(work);
-    done.then_some(()).ok_or_else(|| because(handle, work, &Rejected::NotEnded { work }))
+    done.then_some(()).ok_or_else(|| because(handle, work, |work| Rejected::NotEnded { work }))
 }
 
 fn open(handle: &WorkHandle, work: WorkId) -> Result<(), String> {
     let done = handle.open_gate(work);
-    done.then_some(()).ok_or_else(|| because(handle, work, &Rejected::NotGated { work }))
+    done.then_some(()).ok_or_else(|| because(handle, work, |work| Rejected::NotGated { work }))
 }
 
 /// A gate that will never open is one that panics.
 fn reject(handle: &WorkHandle, work: WorkId, stage: &Stage, place: usize) -> Result<(), String> {
     let pending = handle.state(work) == Some(WorkState::Pending);
     let done = pending && stage.reject(place);
-    done.then_some(()).ok_or_else(|| because(handle, work, &Rejected::NotGated { work }))
+    done.then_some(()).ok_or_else(|| because(handle, work, |work| Rejected::NotGated { work }))
 }
 
 /// What comes before the wait would not be lost; in a scenario it is.

@@ -151,7 +151,7 @@ async fn a_ready_work_says_that_it_waits_for_a_runner() {
     });
     let looks = scheduler.spawn(looks).expect("it fits");
     let idle = scheduler.explain(waits).expect("it is known").to_string();
-    assert_eq!(idle, "1 before it in line, the first is \"looks\"");
+    assert_eq!(idle, "1 ahead of it in the queue, first \"looks\"");
     let idle = scheduler.explain(looks.id()).expect("it is known").to_string();
     assert_eq!(idle, "it is ready, but the scheduler does not run");
     _ = scheduler.run_until_done().await;
@@ -181,7 +181,7 @@ async fn every_reason_is_named() {
                 add(handle, deaf("holder").needs(gpus(2)));
                 add(handle, ok("work").needs(gpus(1)))
             },
-            "it needs 1 of \"gpu\", and 0 is free for it, held by \"holder\"; it is the first in line",
+            "it needs 1 of \"gpu\", and 0 is free for it, held by \"holder\"; it is first in the queue",
         ),
         (
             |handle| {
@@ -189,8 +189,8 @@ async fn every_reason_is_named() {
                 add(handle, deaf("large").needs(gpus(2)));
                 add(handle, ok("work").needs(gpus(1)))
             },
-            "it needs 1 of \"gpu\", and 0 is free for it, held by \"holder\", some of it is set \
-             aside for \"large\"; 1 before it in line, the first is \"large\"",
+            "it needs 1 of \"gpu\", and 0 is free for it, held by \"holder\", some of it is \
+             reserved for \"large\"; 1 ahead of it in the queue, first \"large\"",
         ),
         (
             |handle| {
@@ -199,7 +199,7 @@ async fn every_reason_is_named() {
                     work_fn("work", |ctx| async move { Ok(ctx.suspend(ctx.woken()).await?) }),
                 )
             },
-            "it waits of its own accord, without a slot",
+            "it is suspended and holds no slot",
         ),
         (
             |handle| {
@@ -226,7 +226,7 @@ async fn every_reason_is_named() {
                 add(handle, ok("first").needs([("calls", 1)]));
                 add(handle, ok("work").needs([("calls", 1)]))
             },
-            "it needs 1 of \"calls\", which is there in 1 min 0 s; it is the first in line",
+            "it needs 1 of \"calls\", available in 1 min 0 s; it is first in the queue",
         ),
     ];
     for (setup, expected) in cases {

@@ -10,7 +10,7 @@ use windlass::{
     PriorityDependencySource, PrioritySource, ReportError, SourceClosed, SourceError,
 };
 
-use crate::support::{poll_once, processor_time, settle};
+use crate::support::{Log, OnDrop, poll_once, processor_time, settle, within};
 
 mod random;
 
@@ -165,10 +165,6 @@ async fn a_pulled_item_is_reported_once() {
     assert_eq!(source.complete(key), Ok(()));
     assert_eq!(source.complete(key), Err(ReportError::AlreadyReported { key }));
     assert_eq!(source.abort(key), Err(ReportError::AlreadyReported { key }));
-    let other = PrioritySource::new();
-    other.enqueue("one", 1).expect("it is open");
-    let stranger = other.enqueue("another", 1).expect("it is open");
-    assert_eq!(source.complete(stranger), Err(ReportError::Unknown { key: stranger }));
 }
 
 #[tokio::test]
@@ -372,4 +368,36 @@ async fn a_peek_costs_about_the_same_however_many_wait() {
         let (few, many) = (peeks_take(&few), peeks_take(&many));
         assert!(many < few * 20, "100 times as many items: {few:?}, then {many:?}");
     }
+}
+
+#[test]
+fn a_task_that_is_dropped_as_it_is_added_may_use_its_source() {
+    within(Duration::from_secs(20), || {
+        let (source, log) = (DependencySource::open(), Log::default());
+        let task = |key: &'static str| {
+            let (source, log) = (source.clone(), log.clone());
+            OnDrop(Some(Box::new(move || {
+                log.add(format!("{key}: {:?}", source.state(&key)));
+            }) as Box<dyn FnOnce() + Send>))
+        };
+        source.enqueue("a", task("a"), &[]).expect("it is open");
+        source.abort(&"a").expect("it has not ended");
+        source.enqueue("b", task("b"), &["a"]).expect("it is open");
+        source.close();
+        source.enqueue("c", task("c"), &[]).expect_err("it is closed");
+        assert_eq!(log.take(), ["a: Some(Aborted)", "b: Some(Aborted)", "c: None"]);
+    });
+}
+
+#[tokio::test]
+async fn a_source_refuses_the_keys_of_another() {
+    let (here, there) = (PrioritySource::new(), PrioritySource::new());
+    let own = here.enqueue("own", 0).expect("it is open");
+    let key = there.enqueue("foreign", 0).expect("it is open");
+    assert_eq!(here.pull().await, Some((own, "own")));
+    let refused = ReportError::OtherSource { key };
+    assert_eq!(here.complete(key), Err(refused.clone()));
+    assert_eq!(here.fail(key), Err(refused.clone()));
+    assert_eq!(here.abort(key), Err(refused));
+    assert_eq!((here.complete(own), there.len()), (Ok(()), 1));
 }

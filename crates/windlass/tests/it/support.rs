@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, RngSeed};
 use tokio::sync::mpsc;
 use windlass::{
     ResourceCost, Work, WorkContext, WorkEvent, WorkHandle, WorkId, WorkOutcome, WorkScheduler,
-    WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState,
+    WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState, pool,
 };
 
 /// A work that does what a closure says.
@@ -107,9 +107,17 @@ pub(crate) fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// An id that nobody has given out.
-pub(crate) fn nobody() -> WorkId {
-    WorkId::new(9999).expect("not zero")
+/// Returns the id of a work of another scheduler.
+pub(crate) fn foreign() -> WorkId {
+    add(scheduler(1), ok("elsewhere"))
+}
+
+/// Returns the id of a work that the scheduler has forgotten.
+pub(crate) fn forgotten(handle: impl AsRef<WorkHandle>) -> WorkId {
+    let handle = handle.as_ref();
+    let work = add(handle, ok("forgotten"));
+    assert!(handle.cancel(work) && handle.forget(work));
+    work
 }
 
 /// Every change of state that a scheduler tells of.
@@ -296,4 +304,24 @@ pub(crate) fn processor_time() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> =
         std::sync::LazyLock::new(std::time::Instant::now);
     START.elapsed()
+}
+
+/// Keeps every worker of the global CPU pool busy until it is dropped.
+pub(crate) struct BusyPool {
+    _release: std::sync::mpsc::Sender<()>,
+}
+
+impl BusyPool {
+    pub(crate) fn begin() -> Self {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        let workers = pool::Scheduler::global().worker_count();
+        // More than there are workers: whatever another test has queued, those begin all the same.
+        for _ in 0..4 * workers {
+            let released = Arc::clone(&released);
+            let blocks = move || _ = released.lock().map(|released| released.recv());
+            drop(pool::Scheduler::global().spawn(blocks));
+        }
+        Self { _release: release }
+    }
 }

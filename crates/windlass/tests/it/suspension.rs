@@ -147,7 +147,7 @@ async fn a_wait_can_be_ended_from_outside_also_before_it_begins() {
     let handle = waker.await.expect("it wakes");
     assert_eq!(events.seen()[1], "25ms waits Success 1");
     assert!(!handle.wake(waits), "it has ended");
-    assert!(!handle.wake(nobody()));
+    assert!(!handle.wake(foreign()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -115,7 +115,7 @@ async fn run_a_world(seed: u64) {
         let work = act("work", move |ctx| {
             let answer = answers[(ctx.attempt as usize).min(answers.len()) - 1].clone();
             async move {
-                for _ in 0..ctx.id.get() % 3 {
+                for _ in 0..ctx.id.number() % 3 {
                     yield_now().await;
                 }
                 answer

@@ -3,7 +3,11 @@
 use super::*;
 
 impl Bench {
-    fn child_of(&mut self, parent: WorkId, after: &[Dependency]) -> Result<WorkId, SubmitError> {
+    fn child_of(
+        &mut self,
+        parent: WorkId,
+        after: &[Dependency],
+    ) -> Result<WorkId, SubmissionError> {
         self.try_add(after, child(parent))
     }
 
@@ -166,7 +170,7 @@ fn a_child_that_waits_for_an_ancestor_or_its_dependent_is_a_cycle() {
     let _ = bench.start();
     let child = bench.child_of(parent, &[]).expect("the parent runs");
     let _ = bench.start();
-    let refused = |path: &[WorkId]| SubmitError::Cycle { parent: child, path: path.to_vec() };
+    let refused = |path: &[WorkId]| SubmissionError::Cycle { parent: child, path: path.to_vec() };
     let before = (bench.engine.digest(), bench.facts.len());
     for (on, path) in [
         (parent, vec![parent, child, parent]),
@@ -179,14 +183,14 @@ fn a_child_that_waits_for_an_ancestor_or_its_dependent_is_a_cycle() {
     let outsider = bench.add(&[], 0);
     let grandchild = bench.child_of(child, &[outsider.into()]).expect("no circle");
     let path = vec![parent, outsider, grandchild, child, parent];
-    assert_eq!(bench.depend(outsider, parent), Err(DependencyError::Cycle { path }));
+    assert_eq!(bench.depend(outsider, parent), Err(AddDependencyError::Cycle { path }));
 }
 
 #[test]
 fn a_work_that_has_not_begun_or_is_stopping_or_joins_takes_no_children() {
     let mut bench = Bench::new(1);
     let parent = bench.add(&[], 1);
-    let refused = Err(SubmitError::NoParent { parent });
+    let refused = Err(SubmissionError::NoParent { parent });
     assert_eq!(bench.child_of(parent, &[]), refused, "it has not begun");
     let grant = bench.start();
     bench.apply(Input::Suspend(grant)).expect("it runs");

@@ -34,7 +34,7 @@ async fn a_heavy_waiter_is_not_overtaken_by_light_ones() {
     assert!(!capacity.can_acquire(cpus(1)), "three are free and set aside");
     let refusal = capacity.try_acquire(cpus(1)).expect_err("it is behind the heavy one");
     let text = "1 of \"cpu\" cannot be had now: this level has 3 free, \
-                and 4 is set aside for those before";
+                and 4 is reserved for earlier waiters";
     assert_eq!(refusal.to_string(), text);
     assert_eq!(capacity.metrics().refused.reserved, 1);
     held.clear();

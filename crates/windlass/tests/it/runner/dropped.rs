@@ -1,6 +1,7 @@
 //! Runs that are dropped, and tasks that are aborted, leave all capacity whole.
 
 use std::pin::pin;
+use std::task::Poll;
 
 use super::*;
 
@@ -104,6 +105,43 @@ async fn a_dropped_run_asks_what_computes_to_stop_and_gives_back_when_it_has() {
         changes.changed().await;
     }
     assert_eq!(one.metrics().in_flight, 0);
+}
+
+/// A closure for the CPU pool that must not run, and how many of its captures are alive.
+fn unbegun() -> (ScheduledTask<(), (), Infallible>, Census) {
+    let census = Census::default();
+    let alive = census.one();
+    let task = ScheduledTask::cpu("unbegun", move || {
+        unreachable!("no worker is free, {}", Arc::strong_count(&alive));
+    });
+    (task, census)
+}
+
+#[tokio::test]
+async fn a_dropped_run_withdraws_what_no_worker_has_begun() {
+    let (one, busy, (task, census)) = (capacity(1), BusyPool::begin(), unbegun());
+    let source = PrioritySource::new();
+    source.enqueue(task, 1).expect("it is open");
+    let mut run = Box::pin(TaskPoolRunner::new("cpu", &source, &one).run_tasks(OnError::Stop));
+    assert!(poll_once(&mut run.next()).is_pending());
+    assert_eq!(one.available(), cost([("capacity", 0)]));
+    drop((run, source));
+    assert_eq!((one.available(), census.alive()), (cost([("capacity", 1)]), 0));
+    drop(busy);
+}
+
+#[tokio::test]
+async fn an_aborted_task_that_no_worker_has_begun_is_withdrawn() {
+    let (one, busy, (task, census)) = (capacity(1), BusyPool::begin(), unbegun());
+    let source = PrioritySource::new();
+    let key = source.enqueue(task, 1).expect("it is open");
+    source.close();
+    let mut run = Box::pin(TaskPoolRunner::new("cpu", &source, &one).run_tasks(OnError::Stop));
+    assert!(poll_once(&mut run.next()).is_pending());
+    assert_eq!(source.abort(key), Ok(vec![key]));
+    assert_eq!(poll_once(&mut run.next()), Poll::Ready(None));
+    assert_eq!((one.available(), census.alive()), (cost([("capacity", 1)]), 0));
+    drop(busy);
 }
 
 #[tokio::test]

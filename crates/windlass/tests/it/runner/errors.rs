@@ -352,3 +352,20 @@ async fn a_hook_that_panics_is_the_tasks_panic() {
     let told = lines(run(&source_of([task]), &capacity(1), OnError::Stop)).await;
     assert_eq!(told, ["task! the task panicked: in the hook"]);
 }
+
+#[tokio::test]
+async fn a_panic_in_the_drop_of_an_aborted_task_keeps_no_waiter_from_its_capacity() {
+    let (one, source) = (capacity(1), Source::new());
+    let brittle = OnDrop(Some(|| panic!("it broke")));
+    let task = Task::new("brittle", move || {
+        let _brittle = &brittle;
+        async { Ok("done") }
+    });
+    let key = source.enqueue(task, 1).expect("it is open");
+    let _runner = TaskPoolRunner::new("test", &source, &one);
+    drop(source.pull().await.expect("it is queued"));
+    let mut waiter = Box::pin(one.acquire([("capacity", 1)]));
+    assert!(poll_once(&mut waiter).is_pending(), "the pulled task has it");
+    assert_eq!(source.abort(key), Ok(vec![key]));
+    assert!(poll_once(&mut waiter).is_ready());
+}
