@@ -303,15 +303,16 @@ impl Schedule {
         act: impl FnOnce(&mut Self, Submission<'_>) -> T,
     ) -> T {
         let step = &self.plan.steps[place];
-        let cost = self.capacity.look_within_plan(|tree| self.engine.cost(tree, &step.uses));
+        let cost =
+            self.capacity.look_within_plan(|tree| self.engine.cost(tree, &step.needs.resources));
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
-        let (priority, retries) = (step.priority, step.retry.count);
+        let (priority, retries) = (step.priority, step.ending.retry.count);
         let extras = Extras {
-            gated: step.when.is_some() || !step.guards.is_empty(),
-            timeout: step.timeout,
+            gated: !step.gate.is_open(),
+            timeout: step.ending.timeout,
             deadline: self.deadline(),
-            retry: Some(step.retry.policy()),
+            retry: Some(step.ending.retry.policy()),
             ..Extras::default()
         };
         act(self, Submission { after: &after, cost, priority, retries, extras: Some(&extras) })

@@ -91,7 +91,7 @@ impl Outline {
 
 impl StepOutline {
     fn of(step: &Step, status: StepStatus, resources: &HashMap<&str, usize>) -> Self {
-        let uses = step.uses.iter().filter_map(|(name, amount)| {
+        let uses = step.needs.resources.iter().filter_map(|(name, amount)| {
             // What is no limit is a rate, of which nothing is held.
             Some((*resources.get(name)?, Quantity(amount.steps())))
         });
@@ -100,7 +100,7 @@ impl StepOutline {
             label: plain(&step.name),
             after: step.after.iter().map(|edge| edge.step).collect(),
             uses: uses.collect(),
-            attempts: step.retry.count.saturating_add(1),
+            attempts: step.ending.retry.count.saturating_add(1),
             before: Before {
                 ended: Kind::of_end(status.state, status.skipped),
                 attempts: status.attempts,

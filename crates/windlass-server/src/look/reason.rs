@@ -169,7 +169,7 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
         }
         Reason::Gate if guards(view, work).is_empty() => {
             let plan = view.schedule.plan();
-            let guards = plan.steps[work.index()].guards.iter();
+            let guards = plan.steps[work.index()].gate.guards.iter();
             let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
             vec![WaitReason::Gate { guards }]
         }

@@ -32,7 +32,7 @@ impl Schedule {
 
     /// Returns until when an attempt of `work` that begins now has time, in seconds since 1970.
     pub(crate) fn until(&self, work: WorkId) -> Option<u64> {
-        let own = self.step(work).timeout.map(|timeout| self.now().after(timeout));
+        let own = self.step(work).ending.timeout.map(|timeout| self.now().after(timeout));
         let whole = self.deadline().filter(|_| !self.reopened);
         let until = own.into_iter().chain(whole).min()?;
         Some(until.since(Timestamp::ZERO).as_secs())
@@ -42,7 +42,7 @@ impl Schedule {
     pub(crate) fn time_left(&self, work: WorkId) -> Option<Duration> {
         let whole = self.deadline().filter(|_| !self.reopened);
         let whole = whole.map(|deadline| deadline.since(self.now()));
-        self.step(work).timeout.into_iter().chain(whole).min()
+        self.step(work).ending.timeout.into_iter().chain(whole).min()
     }
 
     /// Returns when the whole run has to be over.

@@ -78,7 +78,7 @@ impl RunContext {
         let Some(Phase::Cancelling { why, .. }) = self.schedule.engine().phase(work) else {
             return None;
         };
-        Some(match (why, self.schedule.step(work).timeout) {
+        Some(match (why, self.schedule.step(work).ending.timeout) {
             (StopReason::Timeout, Some(timeout)) => {
                 format!("timed out after {}", format_duration(timeout))
             }
