@@ -317,7 +317,7 @@ fn of_much_output_the_last_lines_are_shown_and_where_the_rest_is() {
     assert!(terminal.end().success(), "{}", terminal.screen());
     let screen = terminal.screen();
     let more =
-        format!("    the last lines of more: windlass log {}/loud\n    491\n", bench.run_id());
+        format!("    the last lines; for all: windlass log {}/loud\n    491\n", bench.run_id());
     assert!(screen.contains(&more) && screen.contains("\n    500\n"), "{screen}");
 }
 
