@@ -181,8 +181,7 @@ impl Alone<'_> {
         let name = self.guard.name.as_str();
         match form {
             Form::Json => {
-                let told = Told { schema: 1, event: "guard", name, result: word, why };
-                print(&json(&told));
+                print(&json("guard", &GuardJson { name, result: word, why }));
             }
             Form::Text => match why {
                 // That was told with the check before it.
@@ -200,9 +199,7 @@ impl Alone<'_> {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
-    schema: u32,
-    event: &'static str,
+struct GuardJson<'a> {
     name: &'a str,
     result: &'static str,
     why: Option<String>,

@@ -195,16 +195,15 @@ impl Piece {
     fn line_json(&self, run: &str, part: &Part<'_>) -> String {
         let line = part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes);
         let text = String::from_utf8_lossy(line);
-        json(&LineJson {
-            schema: 1,
-            event: "log_line",
+        let line = LineJson {
             run,
             step: self.step.as_ref().map(|(step, _)| step.as_str()),
             attempt: self.step.as_ref().map(|(_, attempt)| *attempt),
             part: self.part,
             text: &text,
             more: part.goes_on,
-        })
+        };
+        json("log_line", &line)
     }
 }
 
@@ -219,8 +218,6 @@ enum Opened {
 
 #[derive(Serialize)]
 struct LineJson<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<&'a str>,

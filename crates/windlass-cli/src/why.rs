@@ -40,7 +40,10 @@ pub(crate) fn why(
     let times = Times::now();
     let words = |step| Words { why: &why, step, times: &times };
     match form {
-        Form::Json => why.steps.iter().for_each(|step| print(&json(&WhyJson::of(&words(step))))),
+        Form::Json => {
+            let line = |step| json("why", &WhyJson::of(&words(step)));
+            print(&why.steps.iter().map(line).collect::<String>());
+        }
         Form::Text if why.steps.is_empty() => eprintln!("{}", nothing(&why.view)),
         Form::Text => {
             let most = if step.is_some() { usize::MAX } else { SHOWN };
@@ -121,8 +124,6 @@ fn text(words: &Words<'_>, style: &Style) -> String {
 /// Why a step is where it is, for programs.
 #[derive(Serialize)]
 struct WhyJson<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     step: &'a str,
     state: &'static str,
@@ -179,8 +180,6 @@ impl<'a> WhyJson<'a> {
             through: cause.through.iter().map(name).collect(),
         };
         Self {
-            schema: 1,
-            event: "why",
             run: &why.view.run.id,
             step: &step.name,
             state: json_word(step.state),

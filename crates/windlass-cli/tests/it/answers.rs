@@ -47,7 +47,7 @@ fn who_names_what_there_is_not_is_told_what_there_is() {
     assert!(why.contains("try again with: windlass retry"), "{why}");
     let help = bench.call(&["help", "run"]);
     assert!(stdout(&help).contains("Run a workflow"), "{}", stderr(&help));
-    check_said(&bench, &["holders"], 0, "nothing is held, and no process waits");
+    check_said(&bench, &["holders"], 0, "no locks or semaphores are held or waited for");
 }
 
 #[test]
