@@ -144,7 +144,7 @@ impl NotAtGuard {
             _ if state.is_end() => format!("has ended: {}", state.word()),
             RunState::Interrupted => {
                 format!(
-                    "is not at a guard: the run is interrupted; go on with: windlass resume {run}"
+                    "is not at a guard: the run is interrupted; to resume: windlass resume {run}"
                 )
             }
             _ if state == StepState::Running => "is running: it is not at a guard now".to_owned(),

@@ -40,12 +40,12 @@ fn check_one(path: &Path, params: &[(String, String)], form: Form) -> Result<Exi
             let (steps, guards) = (plan.steps.len(), plan.guards.len());
             print(&json("checked", &Checked { file: &file.name, steps, guards }));
         }
-        Form::Text => eprintln!("{}: {}, no mistakes", file.called(), size(plan)),
+        Form::Text => eprintln!("{}: {}, no errors", file.called(), size(plan)),
     }
     Ok(Exit::Success)
 }
 
-/// A file without mistakes, for programs.
+/// A file without errors, for programs.
 #[derive(Serialize)]
 struct Checked<'a> {
     file: &'a str,

@@ -171,7 +171,7 @@ impl Alone<'_> {
                 ("not passed", Some(used_up.to_string()), Exit::TimedOut)
             }
             GuardEnd::NotYet(why) => {
-                ("not yet", why.as_ref().map(ToString::to_string), Exit::NotHad)
+                ("not yet", why.as_ref().map(ToString::to_string), Exit::NotAcquired)
             }
             GuardEnd::Broken(broken) => {
                 ("broken", Some(broken.to_string()), Exit::Command(broken.code))
@@ -185,7 +185,7 @@ impl Alone<'_> {
             }
             Form::Text => match why {
                 // That was told with the check before it.
-                Some(_) if exit == Exit::NotHad && !self.checks_once() => {
+                Some(_) if exit == Exit::NotAcquired && !self.checks_once() => {
                     eprintln!("{name}: {word}, and the wait is over");
                 }
                 // That says how it ended by itself.

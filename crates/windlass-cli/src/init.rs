@@ -37,7 +37,7 @@ pub(crate) fn init(form: Form) -> Result<Exit, Box<dyn Error>> {
     file.write_all(TEXT.as_bytes()).map_err(InitError::Io)?;
     match form {
         Form::Json => print(&json("written", &Written { file: FILE })),
-        Form::Text => eprintln!("wrote {FILE}; look at it, then try: windlass run"),
+        Form::Text => eprintln!("wrote {FILE}; edit it, then run it with: windlass run"),
     }
     Ok(Exit::Success)
 }

@@ -53,18 +53,26 @@ pub(crate) fn ending(attempt: &AttemptView) -> String {
         (_, Some(_), Some(why)) | (Some(0) | None, None, Some(why)) => why.to_owned(),
         (_, Some(signal), None) => format!("signal {signal}"),
         (Some(code), None, Some(why)) if why.contains(&code.to_string()) => why.to_owned(),
-        (Some(code), None, Some(why)) => format!("exit {code}: {why}"),
+        (Some(code), None, Some(why)) => format!("exit code {code}: {why}"),
         (Some(0) | None, None, None) => String::new(),
-        (Some(code), None, None) => format!("exit {code}"),
+        (Some(code), None, None) => format!("exit code {code}"),
     }
 }
 
-/// `attempt 2 of 3`; `attempt 2` where the number of retries is unlimited.
+/// Returns the end of an attempt and the reason: `failed: exit code 3`.
+pub(crate) fn end_and_reason(attempt: &AttemptView) -> String {
+    let end = attempt.end.map_or("running", AttemptEnd::word);
+    match ending(attempt) {
+        reason if reason.is_empty() || reason == end => end.to_owned(),
+        reason => format!("{end}: {reason}"),
+    }
+}
+
+/// Returns `attempt 2 of 3`, or `attempt 2` if the number of retries is unlimited.
 pub(crate) fn attempt_of(number: u32, most: u32) -> String {
     match most {
         u32::MAX => format!("attempt {number}"),
-        // Interrupted attempts do not count against the retries.
-        most => format!("attempt {number} of {}", most.max(number)),
+        most => format!("attempt {number} of {most}"),
     }
 }
 

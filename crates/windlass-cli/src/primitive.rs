@@ -71,14 +71,14 @@ fn take<K: Kind>(
             AnswerJson { token: Some(hold.token.0), from, ..answer }.print(form);
             Ok(Exit::Success)
         }
-        Err(HoldError::NotHad { by, .. }) => {
+        Err(HoldError::NotAcquired { by, .. }) => {
             let result = if matches!(name, Name::Semaphore(_)) { "Full" } else { "Busy" };
             let holder = match form {
                 Form::Text => called(&people, &by),
                 Form::Json => by.to_string(),
             };
             AnswerJson { holder: Some(holder), ..AnswerJson::new(name, result) }.print(form);
-            Ok(Exit::NotHad)
+            Ok(Exit::NotAcquired)
         }
         Err(error) => Err(error.into()),
     }
@@ -121,7 +121,7 @@ fn look<K: Kind>(
 fn answered(form: Form, name: &Name, answer: Answer, token: u64) -> Exit {
     let result = format!("{answer:?}");
     AnswerJson { token: Some(token), ..AnswerJson::new(name, &result) }.print(form);
-    if answer.is_yes() { Exit::Success } else { Exit::NotHad }
+    if answer.is_yes() { Exit::Success } else { Exit::NotAcquired }
 }
 
 /// The answer to a primitive, for programs.

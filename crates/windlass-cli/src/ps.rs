@@ -65,7 +65,7 @@ pub(crate) fn history(
                 ]);
             }
             let of = workflow.as_ref().map(|workflow| format!(" of {workflow:?}"));
-            show(&table, &format!("no run{} has ended yet", plain(&of.unwrap_or_default())));
+            show(&table, &format!("no finished runs{}", plain(&of.unwrap_or_default())));
         }
     }
     Ok(Exit::Success)

@@ -180,7 +180,7 @@ struct CancelAsked<'a> {
 impl CancelAsked<'_> {
     fn text(&self) -> String {
         let steps = self.steps.as_ref().map(|steps| steps.join(", "));
-        format!("asked run {} to cancel {}", self.run, steps.as_deref().unwrap_or("everything"))
+        format!("asked run {} to cancel {}", self.run, steps.as_deref().unwrap_or("all its steps"))
     }
 }
 
@@ -189,7 +189,7 @@ fn over(run: &str, outcome: RunOutcome) -> String {
     let word = outcome.word();
     match outcome {
         RunOutcome::Succeeded => format!("run {run} has ended: {word}"),
-        _ => format!("run {run} has ended: {word}; try again with: windlass retry {run}"),
+        _ => format!("run {run} has ended: {word}; to retry: windlass retry {run}"),
     }
 }
 

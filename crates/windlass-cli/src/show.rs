@@ -150,9 +150,7 @@ impl Page<'_> {
                 let took = span(between(view.created_ms, end.at_ms));
                 ("ended", format!("{}, after {took}", times.exactly(end.at_ms)))
             }
-            RunState::Interrupted => {
-                ("next", format!("go on with: windlass resume {}", view.run.id))
-            }
+            RunState::Interrupted => ("next", format!("windlass resume {}", view.run.id)),
             RunState::Queued => {
                 ("next", "no scheduler is running; start one with: windlass serve".to_owned())
             }

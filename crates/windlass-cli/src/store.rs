@@ -97,7 +97,7 @@ impl Made {
     fn text(&self) -> String {
         match &self.group {
             Some(group) => format!("{}: shared by the members of group {group}\n", self.dir),
-            None => format!("{}: for its owner alone\n", self.dir),
+            None => format!("{}: used by its owner only\n", self.dir),
         }
     }
 }

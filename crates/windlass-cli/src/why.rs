@@ -91,7 +91,7 @@ fn chosen(all: &[StepExplanation], most: usize) -> Vec<&StepExplanation> {
 fn rank(reason: &WaitReason) -> u8 {
     match reason {
         WaitReason::Step { .. } | WaitReason::Interrupted | WaitReason::NoScheduler => 2,
-        WaitReason::Line { .. } | WaitReason::Resource { .. } | WaitReason::Workers { .. } => 1,
+        WaitReason::Queue { .. } | WaitReason::Resource { .. } | WaitReason::Workers { .. } => 1,
         _ => 0,
     }
 }
@@ -231,8 +231,8 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             at: *at_ms,
             ..base("rate")
         },
-        WaitReason::Line { ahead, first } => {
-            ReasonJson { ahead: Some(*ahead), name: Some(first), ..base("line") }
+        WaitReason::Queue { ahead, first } => {
+            ReasonJson { ahead: Some(*ahead), name: Some(first), ..base("queue") }
         }
         WaitReason::Name { name, holders, ahead, since_ms } => ReasonJson {
             name: Some(name.text()),

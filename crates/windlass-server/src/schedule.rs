@@ -241,6 +241,17 @@ impl Schedule {
         self.times.starts.get(&work).copied().unwrap_or(self.times.began)
     }
 
+    /// Returns how many attempts a work has at most: those that have begun, the next one if it waits for
+    /// it, and its remaining retries. An interruption uses up no retry, and a user's `retry` restores all.
+    pub(crate) fn most_attempts(&self, work: WorkId) -> u32 {
+        let begun = self.engine.attempts(work).unwrap_or_default();
+        let waits = self.engine.phase(work).map(Phase::state) == Some(WorkState::Pending);
+        let more = self.engine.retries_left(work).unwrap_or_default();
+        // A work that is cancelled while it waits for a retry has used up that retry.
+        let planned = self.engine.retries(work).unwrap_or_default().saturating_add(1);
+        begun.saturating_add(u32::from(waits)).saturating_add(more).max(planned)
+    }
+
     /// Returns the works that have ended since transitions were last taken.
     pub(crate) fn just_ended(&self) -> BTreeSet<WorkId> {
         let ended = self.transitions.iter().filter(|change| change.to.state().is_terminal());

@@ -331,7 +331,7 @@ impl Journal<'_> {
             declared: step.declared.clone(),
             state,
             attempts,
-            most_attempts: step.ending.retry.count.saturating_add(1),
+            most_attempts: self.schedule.most_attempts(work),
             after: step.after.clone(),
             guarded_ms: None,
             unbegun: unbegun.filter(|unbegun| is_latest(unbegun, state, last)),

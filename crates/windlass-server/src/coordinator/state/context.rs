@@ -84,10 +84,8 @@ impl RunContext {
             }
             (StopReason::Deadline, _) => TOO_LATE.to_owned(),
             _ => match self.schedule.why_stopped().filter(|_| !self.cancelled) {
-                Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => {
-                    format!("while it ran: {why}")
-                }
-                _ => "while it ran".to_owned(),
+                Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => why,
+                _ => "by request".to_owned(),
             },
         })
     }
