@@ -29,7 +29,7 @@ pub(crate) fn verdict(
         Target::Step { run, step } => about_steps(&mut store, run, step, verdict)?,
     };
     match form {
-        Form::Json => print(&json(&decided)),
+        Form::Json => print(&json("decided", &decided)),
         Form::Text => eprintln!("{}", plain(&decided.text())),
     }
     Ok(Exit::Success)
@@ -38,8 +38,6 @@ pub(crate) fn verdict(
 /// What was decided about which guard.
 #[derive(Serialize)]
 struct Decided {
-    schema: u32,
-    event: &'static str,
     /// `approved` or `rejected`.
     decision: &'static str,
     /// The guard of a `windlass guard`; none if it is about steps.
@@ -54,7 +52,7 @@ impl Decided {
             Verdict::Approve => "approved",
             Verdict::Reject => "rejected",
         };
-        Self { schema: 1, event: "decided", decision, guard: None, run: None, steps: Vec::new() }
+        Self { decision, guard: None, run: None, steps: Vec::new() }
     }
 
     fn text(&self) -> String {
@@ -146,7 +144,7 @@ impl NotAtGuard {
             _ if state.is_end() => format!("has ended: {}", state.word()),
             RunState::Interrupted => {
                 format!(
-                    "is not at a guard: the run is interrupted; go on with: windlass resume {run}"
+                    "is not at a guard: the run is interrupted; to resume: windlass resume {run}"
                 )
             }
             _ if state == StepState::Running => "is running: it is not at a guard now".to_owned(),

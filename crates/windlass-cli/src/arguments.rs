@@ -2,13 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{
     EnumValueParser, FalseyValueParser, OsStringValueParser, PossibleValue, TypedValueParser,
 };
 use clap::error::ErrorKind;
-use clap::{Arg, Command, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use windlass_workflow::{DurationError, EventPattern};
 
 use crate::completions;
@@ -36,14 +37,18 @@ use self::mistakes::{own_words, plainer, told};
 
 use crate::display::OutputMode;
 
-/// Run shell workflows and coordinate processes on one machine, durably
+/// The heading of the options that every verb has.
+const GLOBAL: &str = "Global options";
+
+/// Run shell workflows and coordinate processes on one machine
 #[derive(Parser)]
-#[command(name = "windlass", version, about, disable_help_subcommand = true)]
+#[command(name = "windlass", version, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     /// Use the store in this directory [default: your own, $XDG_STATE_HOME/windlass]
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         env = "WINDLASS_STATE",
         hide_env_values = true,
         value_name = "DIR",
@@ -52,24 +57,19 @@ pub(crate) struct Arguments {
     pub(crate) state: Option<OsString>,
 
     /// Use the store that users of this machine share, /var/lib/windlass
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) system: bool,
 
     /// Print JSON, one object per line
-    #[arg(long, global = true, env = "WINDLASS_JSON", value_parser = FalseyValueParser::new())]
-    pub(crate) json: bool,
-
-    /// How to show the output of a run: auto, live, prefix, group, raw or quiet
     #[arg(
         long,
         global = true,
-        env = "WINDLASS_OUTPUT_MODE",
-        value_name = "MODE",
-        value_parser = OutputModeParser,
-        hide_possible_values = true,
-        default_value = "auto"
+        help_heading = GLOBAL,
+        env = "WINDLASS_JSON",
+        hide_env_values = true,
+        value_parser = FalseyValueParser::new()
     )]
-    pub(crate) output: OutputMode,
+    pub(crate) json: bool,
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -147,6 +147,22 @@ fn variable_is_empty(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| value.is_empty())
 }
 
+/// How the verbs that lead a run show it.
+#[derive(Args)]
+pub(crate) struct OutputArguments {
+    /// Select how to show the run's output: auto, live, prefix, group, raw or quiet
+    #[arg(
+        long = "output",
+        env = "WINDLASS_OUTPUT_MODE",
+        hide_env_values = true,
+        value_name = "MODE",
+        value_parser = OutputModeParser,
+        hide_possible_values = true,
+        default_value = "auto"
+    )]
+    pub(crate) mode: OutputMode,
+}
+
 /// A guard to decide about.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
@@ -175,21 +191,57 @@ pub(crate) enum Verb {
         params: Vec<(String, String)>,
 
         /// Run at most N steps at once [default: as the file says, or one per CPU]
-        #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = jobs)]
+        #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", hide_env_values = true, value_parser = jobs)]
         jobs: Option<Jobs>,
 
         /// Submit the run, start a scheduler in the background if none is running, and print the run's id
         #[arg(short, long)]
         detach: bool,
+
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Resume an interrupted run
+    #[command(after_help = "Examples:\n  windlass resume\n  windlass resume 3fa9c2d1")]
+    Resume {
+        /// The run: its id, the first characters of it, or `last` [default: the last interrupted run]
+        #[arg(value_parser = run_to_resume, add = completions::runs())]
+        run: Option<String>,
+
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Retry the failed and cancelled steps of a run, and all steps that follow them
+    #[command(
+        after_help = "Examples:\n  windlass retry 3fa9c2d1\n  windlass retry 3fa9 --step deploy"
+    )]
+    Retry {
+        /// The run: its id, the first characters of it, or `last`
+        #[arg(value_parser = run_to_retry, add = completions::runs())]
+        run: String,
+
+        /// Retry only this step and the steps that follow it
+        #[arg(long = "step", value_name = "STEP")]
+        steps: Vec<String>,
+
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Cancel a run, or some of its steps
+    #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
+    Cancel {
+        /// The run, or one of its steps or groups of steps
+        #[arg(value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::steps())]
+        target: StepTarget,
+
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Submit a workflow to the scheduler of the store
     #[command(
         after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\nThe run goes on without a terminal, under `windlass serve`."
     )]
     Submit(SubmitArguments),
-    /// List the workers of the store
-    #[command(after_help = "Example:\n  windlass workers")]
-    Workers,
     /// Show a submitted run until it ends
     #[command(
         after_help = "Examples:\n  windlass attach 3fa9c2d1\n  windlass attach\n\nCtrl-C ends the display, and the run goes on."
@@ -198,6 +250,9 @@ pub(crate) enum Verb {
         /// The run: its id, the first characters of it, or `last`
         #[arg(default_value = "last", add = completions::runs())]
         run: String,
+
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Wait until runs have ended
     #[command(
@@ -218,34 +273,10 @@ pub(crate) enum Verb {
         after_help = "Example:\n  windlass worker --name gpu --slots 2\n\nOn the first signal the worker takes no new steps, and ends with those that it executes. On the second it\nends them."
     )]
     Worker(WorkerArguments),
-    /// Resume an interrupted run
-    #[command(after_help = "Examples:\n  windlass resume\n  windlass resume 3fa9c2d1")]
-    Resume {
-        /// The run: its id, the first characters of it, or `last` [default: the last interrupted run]
-        #[arg(value_parser = run_to_resume, add = completions::runs())]
-        run: Option<String>,
-    },
-    /// Retry the failed and cancelled steps of a run, and all steps that follow them
-    #[command(
-        after_help = "Examples:\n  windlass retry 3fa9c2d1\n  windlass retry 3fa9 --step deploy"
-    )]
-    Retry {
-        /// The run: its id, the first characters of it, or `last`
-        #[arg(value_parser = run_to_retry, add = completions::runs())]
-        run: String,
-
-        /// Retry only this step and the steps that follow it
-        #[arg(long = "step", value_name = "STEP")]
-        steps: Vec<String>,
-    },
-    /// Cancel a run, or some of its steps
-    #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
-    Cancel {
-        /// The run, or one of its steps or groups of steps
-        #[arg(value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::steps())]
-        target: StepTarget,
-    },
-    /// Check workflow files for mistakes without running anything
+    /// List the workers of the store
+    #[command(after_help = "Example:\n  windlass workers")]
+    Workers,
+    /// Check workflow files for errors without running anything
     #[command(
         after_help = "Examples:\n  windlass check nightly.toml -p env=prod\n  windlass check flows/*.toml"
     )]
@@ -258,7 +289,7 @@ pub(crate) enum Verb {
         #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
         params: Vec<(String, String)>,
     },
-    /// Show the dependencies between steps
+    /// Draw the dependencies between steps
     #[command(
         after_help = "Example:\n  windlass graph nightly.toml --format dot | dot -Tsvg > nightly.svg"
     )]
@@ -266,8 +297,8 @@ pub(crate) enum Verb {
         /// The workflow file; `-` is standard input [default: windlass.toml]
         file: Option<PathBuf>,
 
-        /// The format [default: text, or json with --json]
-        #[arg(long, value_enum)]
+        /// The format: text, dot, mermaid or json [default: text, or json with --json]
+        #[arg(long, value_enum, hide_possible_values = true)]
         format: Option<Format>,
     },
     /// Print the JSON Schema of workflow files, for editors
@@ -276,6 +307,30 @@ pub(crate) enum Verb {
     /// Write a windlass.toml to start from
     #[command(after_help = "Example:\n  windlass init && windlass run")]
     Init,
+    /// List running and interrupted runs
+    #[command(after_help = "Examples:\n  windlass ps\n  windlass ps --json")]
+    Ps,
+    /// List finished runs, newest first
+    #[command(after_help = "Examples:\n  windlass history\n  windlass history nightly -n 5")]
+    History(HistoryArguments),
+    /// Show the steps of a run, their timeline and the critical path
+    #[command(
+        after_help = "Examples:\n  windlass show\n  windlass show 3fa9 --svg nightly.svg\n  windlass show last/test"
+    )]
+    Show(ShowArguments),
+    /// Print the output of steps
+    #[command(
+        after_help = "Examples:\n  windlass log last/test\n  windlass log 3fa9/fetch@2\n  windlass log -f"
+    )]
+    Log(LogArguments),
+    /// Explain why steps wait, failed or were skipped
+    #[command(after_help = "Examples:\n  windlass why\n  windlass why last/deploy")]
+    Why(WhyArguments),
+    /// Delete old finished runs with their logs, and old events
+    #[command(
+        after_help = "Examples:\n  windlass prune --dry-run\n  windlass prune --older-than 7d\n  windlass prune --keep 100"
+    )]
+    Prune(PruneArguments),
     /// Run a command while holding locks
     #[command(
         args_conflicts_with_subcommands = true,
@@ -290,6 +345,12 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass sem build --capacity 4 -- make\n  windlass sem build -n 2 -- make -j2\n  windlass sem release build --holder build-17 --token 5"
     )]
     Sem(SemArguments),
+    /// Show who holds locks and semaphores, and who waits for them
+    #[command(after_help = "Examples:\n  windlass holders\n  windlass holders deploy --json")]
+    Holders {
+        /// Show only the lock or semaphore with this name
+        name: Option<String>,
+    },
     /// Wait until a guard of a workflow file passes
     #[command(
         after_help = "Examples:\n  windlass guard deploy.toml approved -p env=prod\n  windlass guard deploy.toml site_up --wait 0s"
@@ -339,6 +400,7 @@ pub(crate) enum Verb {
     )]
     Events {
         /// Show only events that match a pattern: `*` is one segment, `**` at the end any number
+        #[arg(value_name = "PATTERN")]
         patterns: Vec<EventPattern>,
 
         /// Wait for new events and show them as they are emitted
@@ -350,33 +412,14 @@ pub(crate) enum Verb {
         all: bool,
 
         /// Show only events with a number above this one
-        #[arg(long, value_name = "NUMBER")]
+        #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>)]
         after: Option<u64>,
     },
-    /// List running and interrupted runs
-    #[command(after_help = "Examples:\n  windlass ps\n  windlass ps --json")]
-    Ps,
-    /// List finished runs, newest first
-    #[command(after_help = "Examples:\n  windlass history\n  windlass history nightly -n 5")]
-    History(HistoryArguments),
-    /// Show the steps of a run, their timeline and the critical path
+    /// Create a store, also for several users
     #[command(
-        after_help = "Examples:\n  windlass show\n  windlass show 3fa9 --svg nightly.svg\n  windlass show last/test"
+        after_help = "Examples:\n  sudo windlass store init --system --group ops\n  windlass store init --state /srv/ci/windlass --group ci"
     )]
-    Show(ShowArguments),
-    /// Print the output of steps
-    #[command(
-        after_help = "Examples:\n  windlass log last/test\n  windlass log 3fa9/fetch@2\n  windlass log -f"
-    )]
-    Log(LogArguments),
-    /// Explain why steps wait, failed or were skipped
-    #[command(after_help = "Examples:\n  windlass why\n  windlass why last/deploy")]
-    Why(WhyArguments),
-    /// Delete old finished runs with their logs, and old events
-    #[command(
-        after_help = "Examples:\n  windlass prune --dry-run\n  windlass prune --older-than 7d\n  windlass prune --keep 100"
-    )]
-    Prune(PruneArguments),
+    Store(StoreArguments),
     /// Print the completion script for a shell
     #[command(
         after_help = "Examples:\n  source <(windlass completions bash)\n  windlass completions fish > ~/.config/fish/completions/windlass.fish"
@@ -391,17 +434,6 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass man | man -l -\n  windlass man --dir ~/.local/share/man/man1"
     )]
     Man(ManArguments),
-    /// Show who holds locks and semaphores, and who waits for them
-    #[command(after_help = "Examples:\n  windlass holders\n  windlass holders deploy --json")]
-    Holders {
-        /// Show only the lock or semaphore with this name
-        name: Option<String>,
-    },
-    /// Create stores, also for several users
-    #[command(
-        after_help = "Examples:\n  sudo windlass store init --system --group ops\n  windlass store init --state /srv/ci/windlass --group ci"
-    )]
-    Store(StoreArguments),
 }
 
 /// How many steps may run at once; none if the variable is empty.
@@ -427,13 +459,9 @@ impl From<bool> for Form {
 /// How to show a graph.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Format {
-    /// A drawing for the terminal
     Text,
-    /// For Graphviz
     Dot,
-    /// For Markdown
     Mermaid,
-    /// For programs
     Json,
 }
 
@@ -465,6 +493,10 @@ impl TypedValueParser for OutputModeParser {
 fn param(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "write a whole number".to_owned())
 }
 
 /// Reads how many steps may run at once.

@@ -36,23 +36,18 @@ fn check_one(path: &Path, params: &[(String, String)], form: Form) -> Result<Exi
     }
     let plan = workflow.plan();
     match form {
-        Form::Json => print(&json(&Checked {
-            schema: 1,
-            event: "checked",
-            file: &file.name,
-            steps: plan.steps.len(),
-            guards: plan.guards.len(),
-        })),
-        Form::Text => eprintln!("{}: {}, no mistakes", file.called(), size(plan)),
+        Form::Json => {
+            let (steps, guards) = (plan.steps.len(), plan.guards.len());
+            print(&json("checked", &Checked { file: &file.name, steps, guards }));
+        }
+        Form::Text => eprintln!("{}: {}, no errors", file.called(), size(plan)),
     }
     Ok(Exit::Success)
 }
 
-/// A file without mistakes, for programs.
+/// A file without errors, for programs.
 #[derive(Serialize)]
 struct Checked<'a> {
-    schema: u32,
-    event: &'static str,
     file: &'a str,
     steps: usize,
     guards: usize,

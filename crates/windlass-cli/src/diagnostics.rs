@@ -13,8 +13,6 @@ use crate::style::{Colours, Style};
 /// One mistake or warning, for programs.
 #[derive(Serialize)]
 struct Diagnostic<'a> {
-    schema: u32,
-    event: &'static str,
     file: &'a str,
     line: usize,
     column: usize,
@@ -28,8 +26,6 @@ struct Diagnostic<'a> {
 /// How many mistakes were found beyond those that are told, for programs.
 #[derive(Serialize)]
 struct MoreMistakes<'a> {
-    schema: u32,
-    event: &'static str,
     file: &'a str,
     number: usize,
 }
@@ -42,11 +38,11 @@ impl Form {
             Form::Text => tell(&mistakes.to_string()),
             Form::Json => {
                 for mistake in &mistakes.errors {
-                    Diagnostic::new("mistake", file, mistake, mistakes.position(mistake)).print();
+                    Diagnostic::new(file, mistake, mistakes.position(mistake)).print("mistake");
                 }
                 if mistakes.omitted > 0 {
-                    let number = mistakes.omitted;
-                    print(&json(&MoreMistakes { schema: 1, event: "more_mistakes", file, number }));
+                    let more = MoreMistakes { file, number: mistakes.omitted };
+                    print(&json("more_mistakes", &more));
                 }
             }
         }
@@ -59,7 +55,7 @@ impl Form {
             Form::Text if is_coloured() => tell(&warnings.in_colours().to_string()),
             Form::Text => tell(&warnings.to_string()),
             Form::Json => warnings.warnings.iter().for_each(|warning| {
-                Diagnostic::new("warning", file, warning, warnings.position(warning)).print();
+                Diagnostic::new(file, warning, warnings.position(warning)).print("warning");
             }),
         }
     }
@@ -67,8 +63,6 @@ impl Form {
     /// Tells a program that a file is not text, at the line and the column where it ceases to be.
     pub(crate) fn refuse_bytes(file: &str, (line, column): (usize, usize)) {
         let diagnostic = Diagnostic {
-            schema: 1,
-            event: "mistake",
             file,
             line,
             column,
@@ -77,7 +71,7 @@ impl Form {
             help: Some("save it as UTF-8"),
             cycle: &[],
         };
-        diagnostic.print();
+        diagnostic.print("mistake");
     }
 }
 
@@ -94,17 +88,16 @@ fn is_coloured() -> bool {
 
 impl<'a> Diagnostic<'a> {
     fn new(
-        event: &'static str,
         file: &'a str,
         mistake: &'a windlass_workflow::Diagnostic,
         (line, column): (usize, usize),
     ) -> Self {
         let windlass_workflow::Diagnostic { message, label, help, cycle, .. } = mistake;
         let help = help.as_deref();
-        Self { schema: 1, event, file, line, column, message, label, help, cycle }
+        Self { file, line, column, message, label, help, cycle }
     }
 
-    fn print(&self) {
-        print(&json(self));
+    fn print(&self, event: &str) {
+        print(&json(event, self));
     }
 }

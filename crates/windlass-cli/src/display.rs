@@ -19,6 +19,7 @@ mod recap;
 mod render;
 mod stream;
 mod tail;
+mod terminal;
 mod view;
 mod words;
 

@@ -74,8 +74,6 @@ pub(crate) fn events(
 
 #[derive(Serialize)]
 struct Emitted<'a> {
-    schema: u32,
-    event: &'static str,
     number: u64,
     name: &'a str,
     /// Milliseconds since 1970.
@@ -86,7 +84,7 @@ impl Emitted<'_> {
     /// Returns the line for programs.
     fn of(event: &Event) -> String {
         let Event { number, name, at_ms } = event;
-        json(&Emitted { schema: 1, event: "emitted", number: *number, name, at: *at_ms })
+        json("emitted", &Emitted { number: *number, name, at: *at_ms })
     }
 }
 

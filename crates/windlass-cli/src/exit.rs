@@ -37,7 +37,7 @@ pub(crate) enum Exit {
     /// A bug in windlass.
     Bug,
     /// A lock was not had in time.
-    NotHad,
+    NotAcquired,
     /// A timeout or the longest hold was over.
     TimedOut,
     /// Ended by a signal.
@@ -74,7 +74,7 @@ impl Exit {
             Exit::Cancelled => 3,
             Exit::Unavailable => 69,
             Exit::Bug => 70,
-            Exit::NotHad => 75,
+            Exit::NotAcquired => 75,
             Exit::TimedOut => 124,
             Exit::Signal(signal) => 128 + signal,
             Exit::Command(code) => code,
@@ -114,7 +114,7 @@ impl From<&(dyn Error + 'static)> for Exit {
         match failure.downcast_ref::<WorkerError>() {
             Some(WorkerError::Store(store)) => return of_store(store),
             Some(WorkerError::Name { .. }) => return Exit::Usage,
-            Some(WorkerError::Running { .. }) => return Exit::NotHad,
+            Some(WorkerError::Running { .. }) => return Exit::NotAcquired,
             Some(_) => return Exit::Unavailable,
             None => {}
         }
@@ -178,9 +178,9 @@ fn of_store(failure: &StoreError) -> Exit {
 
 fn of_hold(failure: &HoldError) -> Exit {
     match failure {
-        HoldError::NotHad { .. } => Exit::NotHad,
+        HoldError::NotAcquired { .. } => Exit::NotAcquired,
         HoldError::Lost { why: Lost::Overheld, .. } => Exit::TimedOut,
-        HoldError::Lost { .. } => Exit::NotHad,
+        HoldError::Lost { .. } => Exit::NotAcquired,
         HoldError::Interrupted { signal } => Exit::Signal(*signal),
         HoldError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             Exit::Command(127)
@@ -215,7 +215,7 @@ mod tests {
             Exit::Cancelled,
             Exit::Unavailable,
             Exit::Bug,
-            Exit::NotHad,
+            Exit::NotAcquired,
             Exit::TimedOut,
         ]
         .map(Exit::code)

@@ -171,7 +171,7 @@ impl Alone<'_> {
                 ("not passed", Some(used_up.to_string()), Exit::TimedOut)
             }
             GuardEnd::NotYet(why) => {
-                ("not yet", why.as_ref().map(ToString::to_string), Exit::NotHad)
+                ("not yet", why.as_ref().map(ToString::to_string), Exit::NotAcquired)
             }
             GuardEnd::Broken(broken) => {
                 ("broken", Some(broken.to_string()), Exit::Command(broken.code))
@@ -181,12 +181,11 @@ impl Alone<'_> {
         let name = self.guard.name.as_str();
         match form {
             Form::Json => {
-                let told = Told { schema: 1, event: "guard", name, result: word, why };
-                print(&json(&told));
+                print(&json("guard", &GuardJson { name, result: word, why }));
             }
             Form::Text => match why {
                 // That was told with the check before it.
-                Some(_) if exit == Exit::NotHad && !self.checks_once() => {
+                Some(_) if exit == Exit::NotAcquired && !self.checks_once() => {
                     eprintln!("{name}: {word}, and the wait is over");
                 }
                 // That says how it ended by itself.
@@ -200,9 +199,7 @@ impl Alone<'_> {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
-    schema: u32,
-    event: &'static str,
+struct GuardJson<'a> {
     name: &'a str,
     result: &'static str,
     why: Option<String>,

@@ -1,5 +1,6 @@
 //! `windlass holders`: what is held by whom, and which processes wait for it.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
@@ -34,31 +35,18 @@ pub(crate) fn holders(
     views.retain(|view| !matches!(view.name, Name::Scheduler | Name::Worker(_)));
     views.retain(|view| name.is_none_or(|name| view.name.text() == name));
     let names = HolderNames::among(&mut store, views.iter().flat_map(holders_of))?;
-    let mut text = String::new();
-    for (mut row, process) in views.iter().flat_map(|view| rows(view, now)) {
-        let holder = HolderId::new(row.holder);
-        row.store = &dir;
-        if row.kind == RUN {
-            // A run that this version cannot read is known by its id alone.
-            row.workflow = store.run(row.name).ok().map(|run| run.workflow);
-        }
-        row.step = names.step(&holder);
-        row.command = process.and_then(command_line);
-        text += &match form {
-            Form::Json => json(&row),
-            Form::Text => {
-                let name = names.name(&holder);
-                let holder =
-                    HolderLabel { name: &name, pid: row.pid, command: row.command.as_deref() };
-                row.text(&holder) + "\n"
-            }
-        };
-    }
+    let runs = views.iter().filter(|view| view.name.kind() == RUN).map(|view| view.name.text());
+    // A run that this version cannot read is known by its id alone.
+    let workflow = |run: &str| Some((run.to_owned(), store.run(run).ok()?.workflow));
+    let workflows = runs.filter_map(workflow).collect();
+    let list = List { names: &names, workflows, store: &dir, now };
+    let rows = views.iter().flat_map(|view| list.rows(view));
+    let text: String = rows.map(|row| row.line(form)).collect();
     print(&text);
     if form == Form::Text {
         match (text.is_empty(), name) {
             (false, _) => {}
-            (true, None) => eprintln!("nothing is held, and no process waits"),
+            (true, None) => eprintln!("no locks or semaphores are held or waited for"),
             (true, Some(name)) => {
                 eprintln!("{:?} is not held, and no process waits for it", plain(name));
             }
@@ -73,115 +61,160 @@ fn holders_of(view: &NameView) -> impl Iterator<Item = &HolderId> {
     held.chain(view.waiters.iter().map(|stored| &stored.waiter.holder))
 }
 
+/// What all rows have in common.
+struct List<'a> {
+    names: &'a HolderNames,
+    /// The names of the workflows of runs.
+    workflows: BTreeMap<String, String>,
+    store: &'a str,
+    now: Timestamp,
+}
+
+impl<'a> List<'a> {
+    /// Returns the holders of a name, then its waiters.
+    fn rows(&self, view: &'a NameView) -> Vec<Row<'a>> {
+        let holders = view.leases.iter().map(|stored| self.holder(view, stored));
+        holders.chain(view.waiters.iter().map(|stored| self.waiter(view, stored))).collect()
+    }
+
+    fn holder(&self, view: &'a NameView, stored: &'a StoredLease) -> Row<'a> {
+        let StoredLease { lease, owner, .. } = stored;
+        let process = ProcessJson::of(owner.process.as_ref(), owner.uid);
+        Row {
+            state: match stored.state(self.now) {
+                HoldState::Gone => "gone",
+                HoldState::Stale => "stale",
+                _ => "held",
+            },
+            weight: lease.weight,
+            token: Some(lease.token.0),
+            since: owner.since_ms,
+            ..self.row(view, &lease.holder, process)
+        }
+    }
+
+    fn waiter(&self, view: &'a NameView, stored: &'a StoredWaiter) -> Row<'a> {
+        let mut needs = stored.waiter.needs.iter();
+        let process = ProcessJson::of(stored.process.as_ref(), None);
+        Row {
+            state: if stored.is_gone() { "gone" } else { "waiting" },
+            weight: needs.find(|need| need.name == view.name).map_or(1, |need| need.weight),
+            since: stored.since_ms,
+            ..self.row(view, &stored.waiter.holder, process)
+        }
+    }
+
+    fn row(&self, view: &'a NameView, holder: &'a HolderId, process: ProcessJson) -> Row<'a> {
+        Row {
+            name: NameJson {
+                kind: view.name.kind(),
+                name: view.name.text(),
+                workflow: self.workflows.get(view.name.text()).cloned(),
+                capacity: view.stored.capacity,
+            },
+            holder: holder.as_str(),
+            label: process.label(&self.names.name(holder)),
+            step: self.names.step(holder),
+            state: "",
+            weight: 1,
+            token: None,
+            since: 0,
+            process,
+            store: self.store,
+        }
+    }
+}
+
 /// A name, and a process that holds it or waits for it.
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Row<'a> {
-    schema: u32,
-    event: &'static str,
+    #[serde(flatten)]
+    name: NameJson<'a>,
+    holder: &'a str,
+    /// The holder, as messages name it.
+    #[serde(skip)]
+    label: String,
+    /// `RUN/STEP`, if the holder is a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    /// `held` or `waiting`; `gone` if the process has ended or the machine was rebooted, `stale` if the
+    /// lease has expired.
+    state: &'static str,
+    weight: u32,
+    token: Option<u64>,
+    /// Milliseconds since 1970.
+    since: i64,
+    #[serde(flatten)]
+    process: ProcessJson,
+    /// The directory of the store.
+    store: &'a str,
+}
+
+#[derive(Serialize)]
+struct NameJson<'a> {
     kind: &'static str,
     name: &'a str,
     /// The name of the workflow of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
     capacity: Option<u32>,
-    holder: &'a str,
-    /// The step that it is, as `RUN/STEP`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<String>,
-    /// `held` or `waiting`; `gone` if its process has ended or the machine was booted since, `stale` if
-    /// its lease is over.
-    state: &'static str,
-    weight: u32,
-    token: Option<u64>,
-    /// Milliseconds since 1970.
-    since: i64,
+}
+
+#[derive(Serialize)]
+struct ProcessJson {
     pid: Option<u32>,
-    /// The command line of the process, if it can be seen.
+    /// The command line, if it can be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
     /// The user, by name or number.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
-    /// Where all of this was found.
-    store: &'a str,
 }
 
-fn rows(view: &NameView, now: Timestamp) -> Vec<(Row<'_>, Option<&Process>)> {
-    let leases = view.leases.iter();
-    let leases = leases.map(|lease| (of_lease(view, lease, now), lease.owner.process.as_ref()));
-    let waiters = view.waiters.iter();
-    let waiters = waiters.map(|waiter| (of_waiter(view, waiter), waiter.process.as_ref()));
-    leases.chain(waiters).collect()
-}
-
-fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease, now: Timestamp) -> Row<'a> {
-    let StoredLease { lease, owner, .. } = stored;
-    let state = match stored.state(now) {
-        HoldState::Gone => "gone",
-        HoldState::Stale => "stale",
-        _ => "held",
-    };
-    let user = owner.uid.map(user_name);
-    let pid = owner.process.as_ref().map(|process| process.pid);
-    let token = Some(lease.token.0);
-    let (weight, since) = (lease.weight, owner.since_ms);
-    row(view, Row { state, weight, token, since, pid, user, ..Row::of(lease.holder.as_str()) })
-}
-
-fn of_waiter<'a>(view: &'a NameView, stored: &'a StoredWaiter) -> Row<'a> {
-    let mut needs = stored.waiter.needs.iter();
-    let weight = needs.find(|need| need.name == view.name).map_or(1, |need| need.weight);
-    let pid = stored.process.as_ref().map(|process| process.pid);
-    let (state, since) = (if stored.is_gone() { "gone" } else { "waiting" }, stored.since_ms);
-    row(view, Row { state, weight, since, pid, ..Row::of(stored.waiter.holder.as_str()) })
-}
-
-fn row<'a>(view: &'a NameView, row: Row<'a>) -> Row<'a> {
-    Row { kind: view.name.kind(), name: view.name.text(), capacity: view.stored.capacity, ..row }
-}
-
-impl<'a> Row<'a> {
-    fn of(holder: &'a str) -> Self {
+impl ProcessJson {
+    fn of(process: Option<&Process>, uid: Option<u32>) -> Self {
         Self {
-            schema: 1,
-            event: "holder",
-            kind: "",
-            name: "",
-            workflow: None,
-            capacity: None,
-            holder,
-            step: None,
-            state: "",
-            weight: 1,
-            token: None,
-            since: 0,
-            pid: None,
-            command: None,
-            user: None,
-            store: "",
+            pid: process.map(|process| process.pid),
+            command: process.and_then(command_line),
+            user: uid.map(user_name),
         }
     }
 
-    fn text(&self, holder: &HolderLabel<'_>) -> String {
-        let Row { kind, name, weight, .. } = self;
-        let for_how_long = span(Times::now().since(self.since));
-        if *kind == RUN {
-            let leader = self.pid.map_or(holder.to_string(), |pid| format!("process {pid}"));
-            let workflow = self.workflow.as_deref().map(|name| format!(" ({})", plain(name)));
-            let (run, workflow, more) = (plain(name), workflow.unwrap_or_default(), self.more());
-            return format!("run {run}{workflow}: led by {leader} for {for_how_long}{more}");
+    /// Returns what messages call a holder with this process.
+    fn label(&self, name: &str) -> String {
+        HolderLabel { name, pid: self.pid, command: self.command.as_deref() }.to_string()
+    }
+}
+
+impl Row<'_> {
+    fn line(&self, form: Form) -> String {
+        match form {
+            Form::Json => json("holder", self),
+            Form::Text => self.text() + "\n",
         }
-        let slots = self.capacity.map(|capacity| format!("{weight} of {capacity} "));
+    }
+
+    fn text(&self) -> String {
+        let Row { name, label, weight, .. } = self;
+        let age = span(Times::now().since(self.since));
+        let problem = self.problem();
+        if name.kind == RUN {
+            let leader = self.process.pid.map(|pid| format!("process {pid}"));
+            let leader = leader.as_ref().unwrap_or(label);
+            let workflow = name.workflow.as_deref().map(|name| format!(" ({})", plain(name)));
+            let (run, workflow) = (plain(name.name), workflow.unwrap_or_default());
+            return format!("run {run}{workflow}: led by {leader} for {age}{problem}");
+        }
+        let slots = name.capacity.map(|capacity| format!("{weight} of {capacity} "));
         let slots = slots.unwrap_or_default();
         let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
-        let what = if self.token.is_some() { "held" } else { "wanted" };
-        let more = self.more();
-        let name = plain(name);
-        format!("{kind} {name:?}: {slots}{what} by {holder} for {for_how_long}{token}{more}")
+        let verb = if self.token.is_some() { "held" } else { "wanted" };
+        let (kind, name) = (name.kind, plain(name.name));
+        format!("{kind} {name:?}: {slots}{verb} by {label} for {age}{token}{problem}")
     }
 
     /// Returns what is wrong with the holder, if something is.
-    fn more(&self) -> &'static str {
+    fn problem(&self) -> &'static str {
         match self.state {
             "gone" => "; its process has ended",
             "stale" => "; stale: its heartbeats have stopped",

@@ -26,8 +26,6 @@ pub(crate) enum InitError {
 /// The file that was written, for programs.
 #[derive(Serialize)]
 struct Written {
-    schema: u32,
-    event: &'static str,
     file: &'static str,
 }
 
@@ -38,8 +36,8 @@ pub(crate) fn init(form: Form) -> Result<Exit, Box<dyn Error>> {
     })?;
     file.write_all(TEXT.as_bytes()).map_err(InitError::Io)?;
     match form {
-        Form::Json => print(&json(&Written { schema: 1, event: "written", file: FILE })),
-        Form::Text => eprintln!("wrote {FILE}; look at it, then try: windlass run"),
+        Form::Json => print(&json("written", &Written { file: FILE })),
+        Form::Text => eprintln!("wrote {FILE}; edit it, then run it with: windlass run"),
     }
     Ok(Exit::Success)
 }

@@ -57,9 +57,13 @@ fn run(
     let store = state::open(state)?;
     let people = store.opener();
     match hold(store, &order, |refused| tell(&people, &order.needs, refused)) {
-        Err(HoldError::NotHad { name, by }) => {
+        Err(HoldError::NotAcquired { name, by }) => {
             let by = called(&people, &by);
-            eprintln!("windlass: could not get {name} in time: held by, or queued behind, {by}");
+            let failed = match order.wait.filter(|wait| !wait.is_zero()) {
+                Some(wait) => format!("timed out after {} waiting for {name}", span(wait)),
+                None => format!("{name} is not free"),
+            };
+            eprintln!("windlass: {failed}: held by, or queued behind, {by}");
             eprintln!("  store: {}", state::dir(state)?.display());
             Ok(Exit::Command(i32::from(*conflict_exit_code)))
         }

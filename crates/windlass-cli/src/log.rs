@@ -12,7 +12,7 @@ use windlass_server::{AttemptEnd, AttemptView, LookError, OwnLogs, RunView, Step
 
 use crate::arguments::{Form, LogArguments, StepTarget};
 use crate::exit::Exit;
-use crate::look::{attempt_of, ending};
+use crate::look::{attempt_of, end_and_reason};
 use crate::output::json;
 use crate::state;
 use crate::style::{Style, plain};
@@ -178,7 +178,7 @@ impl Piece {
                 Opened::Nothing
             }
             Err(error) => {
-                eprintln!("windlass: {} cannot be read: {error}", self.path.display());
+                eprintln!("windlass: cannot read {}: {error}", self.path.display());
                 Opened::Lost
             }
         }
@@ -195,16 +195,15 @@ impl Piece {
     fn line_json(&self, run: &str, part: &Part<'_>) -> String {
         let line = part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes);
         let text = String::from_utf8_lossy(line);
-        json(&LineJson {
-            schema: 1,
-            event: "log_line",
+        let line = LineJson {
             run,
             step: self.step.as_ref().map(|(step, _)| step.as_str()),
             attempt: self.step.as_ref().map(|(_, attempt)| *attempt),
             part: self.part,
             text: &text,
             more: part.goes_on,
-        })
+        };
+        json("log_line", &line)
     }
 }
 
@@ -219,8 +218,6 @@ enum Opened {
 
 #[derive(Serialize)]
 struct LineJson<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<&'a str>,
@@ -240,14 +237,11 @@ fn has_ended(attempt: &AttemptView) -> bool {
 
 /// `==> test (attempt 2 of 3): failed: exit 1 <==`
 fn heading(step: &StepView, attempt: &AttemptView) -> String {
-    let number = match step.most_attempts.max(attempt.number) {
+    let number = match step.most_attempts {
         1 => String::new(),
         most => format!(" ({})", attempt_of(attempt.number, most)),
     };
-    let end = attempt.end.map_or("running", AttemptEnd::word);
-    let more = ending(attempt);
-    let more = if more.is_empty() { more } else { format!(": {more}") };
-    plain(&format!("==> {}{number}: {end}{more} <==", step.name))
+    plain(&format!("==> {}{number}: {} <==", step.name, end_and_reason(attempt)))
 }
 
 /// Prints every log as a whole, one after the other; how many cannot be read.

@@ -1,10 +1,14 @@
 //! Runs, steps and attempts as text and as JSON, for all verbs that look.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use windlass_server::{
-    AttemptEnd, AttemptView, Listed, RunState, RunView, StepState, StepView, user_name,
+    AttemptEnd, AttemptView, Listed, RunEnd, RunListing, RunState, RunView, StepState, StepView,
+    user_name,
 };
 
+use crate::output::json;
 use crate::style::Ink;
 use crate::times::{between, span};
 
@@ -49,18 +53,26 @@ pub(crate) fn ending(attempt: &AttemptView) -> String {
         (_, Some(_), Some(why)) | (Some(0) | None, None, Some(why)) => why.to_owned(),
         (_, Some(signal), None) => format!("signal {signal}"),
         (Some(code), None, Some(why)) if why.contains(&code.to_string()) => why.to_owned(),
-        (Some(code), None, Some(why)) => format!("exit {code}: {why}"),
+        (Some(code), None, Some(why)) => format!("exit code {code}: {why}"),
         (Some(0) | None, None, None) => String::new(),
-        (Some(code), None, None) => format!("exit {code}"),
+        (Some(code), None, None) => format!("exit code {code}"),
     }
 }
 
-/// `attempt 2 of 3`; `attempt 2` where the number of retries is unlimited.
+/// Returns the end of an attempt and the reason: `failed: exit code 3`.
+pub(crate) fn end_and_reason(attempt: &AttemptView) -> String {
+    let end = attempt.end.map_or("running", AttemptEnd::word);
+    match ending(attempt) {
+        reason if reason.is_empty() || reason == end => end.to_owned(),
+        reason => format!("{end}: {reason}"),
+    }
+}
+
+/// Returns `attempt 2 of 3`, or `attempt 2` if the number of retries is unlimited.
 pub(crate) fn attempt_of(number: u32, most: u32) -> String {
     match most {
         u32::MAX => format!("attempt {number}"),
-        // Interrupted attempts do not count against the retries.
-        most => format!("attempt {number} of {}", most.max(number)),
+        most => format!("attempt {number} of {most}"),
     }
 }
 
@@ -72,34 +84,35 @@ pub(crate) fn took(step: &StepView, now_ms: i64) -> Option<String> {
 /// A run, for programs.
 #[derive(Serialize)]
 pub(crate) struct RunJson<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     workflow: &'a str,
     file: &'a str,
     state: &'a str,
     created: i64,
     ended: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dir: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<&'a std::collections::BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    steps: Option<Counts>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    running: Option<Vec<&'a str>>,
+    #[serde(flatten)]
+    progress: Option<ProgressJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
-    /// Where it was found.
+    /// The directory of the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<&'a str>,
 }
 
-/// How many steps are where.
+/// What only the journal of a run says.
+#[derive(Serialize)]
+struct ProgressJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    dir: String,
+    params: &'a BTreeMap<String, String>,
+    steps: Counts,
+    running: Vec<&'a str>,
+}
+
+/// The number of steps, and of those that have ended and failed.
 #[derive(Serialize)]
 struct Counts {
     total: usize,
@@ -108,25 +121,16 @@ struct Counts {
 }
 
 impl<'a> RunJson<'a> {
-    /// A run that has ended, as the list of them tells it.
-    pub(crate) fn ended(
-        listing: &'a windlass_server::RunListing,
-        end: windlass_server::RunEnd,
-    ) -> Self {
+    /// Returns an ended run of the list in a store.
+    pub(crate) fn ended(listing: &'a RunListing, end: RunEnd) -> Self {
         Self {
-            schema: 1,
-            event: "run_view",
             run: &listing.id,
             workflow: &listing.workflow,
             file: &listing.file,
             state: end.outcome.word(),
             created: listing.created_ms,
             ended: Some(end.at_ms),
-            pid: None,
-            dir: None,
-            params: None,
-            steps: None,
-            running: None,
+            progress: None,
             error: None,
             user: listing.uid.map(user_name),
             store: None,
@@ -134,53 +138,58 @@ impl<'a> RunJson<'a> {
     }
 
     pub(crate) fn of(view: &'a RunView) -> Self {
-        let failed = |step: &&StepView| step.state == StepState::Failed;
         Self {
-            schema: 1,
-            event: "run_view",
             run: &view.run.id,
             workflow: &view.workflow,
             file: &view.run.file,
             state: view.state.word(),
             created: view.created_ms,
             ended: view.state.end().map(|end| end.at_ms),
-            pid: pid(view.state),
-            dir: Some(view.run.dir.display().to_string()),
-            params: Some(&view.run.params),
-            steps: Some(Counts {
-                total: view.steps.len(),
-                done: view.done(),
-                failed: view.steps.iter().filter(failed).count(),
-            }),
-            running: Some(running(view)),
+            progress: Some(ProgressJson::of(view)),
             error: None,
             user: view.run.uid.map(user_name),
             store: None,
         }
     }
 
-    /// A run in the list of a store.
+    /// Returns a run that has not ended, from the list in a store.
     pub(crate) fn listed(listed: &'a Listed, store: &'a str) -> Self {
         match &listed.view {
             Ok(view) => Self { store: Some(store), ..Self::of(view) },
             Err(error) => Self {
-                schema: 1,
-                event: "run_view",
                 run: &listed.id,
                 workflow: &listed.workflow,
                 file: &listed.file,
                 state: "unreadable",
                 created: listed.created_ms,
                 ended: None,
-                pid: None,
-                dir: None,
-                params: None,
-                steps: None,
-                running: None,
+                progress: None,
                 error: Some(error.to_string()),
                 user: None,
                 store: Some(store),
             },
+        }
+    }
+
+    /// Returns the line to print.
+    pub(crate) fn line(&self) -> String {
+        json("run_view", self)
+    }
+}
+
+impl<'a> ProgressJson<'a> {
+    fn of(view: &'a RunView) -> Self {
+        let failed = |step: &&StepView| step.state == StepState::Failed;
+        Self {
+            pid: pid(view.state),
+            dir: view.run.dir.display().to_string(),
+            params: &view.run.params,
+            steps: Counts {
+                total: view.steps.len(),
+                done: view.done(),
+                failed: view.steps.iter().filter(failed).count(),
+            },
+            running: running(view),
         }
     }
 }
@@ -211,8 +220,6 @@ pub(crate) fn running_shown(view: &RunView) -> Vec<String> {
 /// A step, for programs.
 #[derive(Serialize)]
 pub(crate) struct StepJson<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     step: &'a str,
     state: &'static str,
@@ -248,8 +255,6 @@ impl<'a> StepJson<'a> {
         let name = |edge: &windlass_workflow::Edge| view.steps[edge.step].name.as_str();
         let last = step.unbegun.as_ref().or(step.attempts.last());
         Self {
-            schema: 1,
-            event: "step_view",
             run: &view.run.id,
             step: &step.name,
             state: json_word(step.state),
@@ -260,6 +265,11 @@ impl<'a> StepJson<'a> {
             why: last.and_then(|attempt| attempt.why.as_deref()),
             attempts: step.attempts.iter().map(AttemptJson::of).collect(),
         }
+    }
+
+    /// Returns the line to print.
+    pub(crate) fn line(&self) -> String {
+        json("step_view", self)
     }
 }
 

@@ -50,7 +50,7 @@ use std::sync::Arc;
 use signal_hook::consts::SIGXFSZ;
 use windlass_server::Verdict;
 
-use crate::arguments::{Arguments, Form, Jobs, SubmitArguments, Verb};
+use crate::arguments::{Arguments, Form, Jobs, OutputArguments, SubmitArguments, Verb};
 use crate::exit::Exit;
 use crate::run::RunArguments;
 
@@ -85,9 +85,9 @@ fn call() -> Exit {
 fn carry_out(arguments: &Arguments) -> Exit {
     let state = arguments.state.as_deref().map(Path::new);
     let form = Form::from(arguments.json);
-    let shown = run::Shown { mode: arguments.output, form };
+    let shown = |output: &OutputArguments| run::Shown { mode: output.mode, form };
     let exit = match &arguments.verb {
-        Verb::Run { file, steps, params, jobs, detach: true } => {
+        Verb::Run { file, steps, params, jobs, detach: true, .. } => {
             let submit = SubmitArguments {
                 file: file.clone(),
                 steps: steps.clone(),
@@ -97,19 +97,19 @@ fn carry_out(arguments: &Arguments) -> Exit {
             };
             submit::detach(state, &submit, form)
         }
-        Verb::Run { file, steps, params, jobs, .. } => {
+        Verb::Run { file, steps, params, jobs, output, .. } => {
             let (file, jobs) = (file.as_deref(), jobs.and_then(|Jobs(jobs)| jobs));
-            run::run(state, &RunArguments { file, steps, params, jobs }, shown)
+            run::run(state, &RunArguments { file, steps, params, jobs }, shown(output))
         }
         Verb::Submit(submit) => submit::submit(state, submit, form),
         Verb::Workers => submit::workers(state, form),
-        Verb::Attach { run } => run::attach(state, run, shown),
+        Verb::Attach { run, output } => run::attach(state, run, shown(output)),
         Verb::Wait { runs } => submit::wait(state, runs, form),
         Verb::Serve(serve) => serve::serve(state, serve, form),
         Verb::Worker(worker) => worker::worker(state, worker, form),
-        Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
-        Verb::Cancel { target } => run::cancel(state, target, shown),
-        Verb::Resume { run } => run::resume(state, run.as_deref(), shown),
+        Verb::Retry { run, steps, output } => run::retry(state, run, steps, shown(output)),
+        Verb::Cancel { target, output } => run::cancel(state, target, shown(output)),
+        Verb::Resume { run, output } => run::resume(state, run.as_deref(), shown(output)),
         Verb::Check { files, params } => check::check(files, params, form),
         Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),
         Verb::Schema => schema::schema(),

@@ -30,9 +30,16 @@ pub(crate) fn failure() -> Option<&'static str> {
     FAILURE.get().map(String::as_str)
 }
 
-/// One line of JSON.
-pub(crate) fn json(value: &impl Serialize) -> String {
-    let mut line = serde_json::to_string(value).expect("texts and numbers have a JSON form");
-    line.push('\n');
-    line
+/// Returns a line of JSON: the version of the schema, the kind of event, and the fields of `value`.
+pub(crate) fn json(event: &str, value: &impl Serialize) -> String {
+    let line = JsonLine { schema: 1, event, value };
+    serde_json::to_string(&line).expect("texts and numbers have a JSON form") + "\n"
+}
+
+#[derive(Serialize)]
+struct JsonLine<'a, T> {
+    schema: u32,
+    event: &'a str,
+    #[serde(flatten)]
+    value: &'a T,
 }

@@ -67,17 +67,18 @@ fn take<K: Kind>(
     match acquire(&mut store, &order, told) {
         Ok(hold) => {
             let (result, from) = taken(&hold.taken);
-            print(form, name, &Printed { token: Some(hold.token.0), from, ..Printed::new(result) });
+            let answer = AnswerJson::new(name, result);
+            AnswerJson { token: Some(hold.token.0), from, ..answer }.print(form);
             Ok(Exit::Success)
         }
-        Err(HoldError::NotHad { by, .. }) => {
+        Err(HoldError::NotAcquired { by, .. }) => {
             let result = if matches!(name, Name::Semaphore(_)) { "Full" } else { "Busy" };
             let holder = match form {
                 Form::Text => called(&people, &by),
                 Form::Json => by.to_string(),
             };
-            print(form, name, &Printed { holder: Some(holder), ..Printed::new(result) });
-            Ok(Exit::NotHad)
+            AnswerJson { holder: Some(holder), ..AnswerJson::new(name, result) }.print(form);
+            Ok(Exit::NotAcquired)
         }
         Err(error) => Err(error.into()),
     }
@@ -118,52 +119,35 @@ fn look<K: Kind>(
 }
 
 fn answered(form: Form, name: &Name, answer: Answer, token: u64) -> Exit {
-    print(form, name, &Printed { token: Some(token), ..Printed::new(&format!("{answer:?}")) });
-    if answer.is_yes() { Exit::Success } else { Exit::NotHad }
+    let result = format!("{answer:?}");
+    AnswerJson { token: Some(token), ..AnswerJson::new(name, &result) }.print(form);
+    if answer.is_yes() { Exit::Success } else { Exit::NotAcquired }
 }
 
-/// What is printed of an answer.
+/// The answer to a primitive, for programs.
 #[derive(Serialize)]
-struct Printed {
-    schema: u32,
-    event: &'static str,
+struct AnswerJson<'a> {
     kind: &'static str,
-    name: String,
-    result: String,
+    name: &'a str,
+    result: &'a str,
     token: Option<u64>,
     from: Option<String>,
     holder: Option<String>,
 }
 
-impl Printed {
-    fn new(result: &str) -> Self {
-        Self {
-            schema: 1,
-            event: "answer",
-            kind: "",
-            name: String::new(),
-            result: result.to_owned(),
-            token: None,
-            from: None,
-            holder: None,
-        }
+impl<'a> AnswerJson<'a> {
+    fn new(name: &'a Name, result: &'a str) -> Self {
+        let (kind, name) = (name.kind(), name.text());
+        Self { kind, name, result, token: None, from: None, holder: None }
     }
-}
 
-fn print(form: Form, name: &Name, answer: &Printed) {
-    let Printed { result, token, from, holder, .. } = answer;
-    let line = match form {
-        Form::Json => {
-            let (kind, name) = (name.kind(), name.text().to_owned());
-            let (result, from, holder) = (result.clone(), from.clone(), holder.clone());
-            let token = *token;
-            json(&Printed { kind, name, result, token, from, holder, ..Printed::new("") })
-        }
-        Form::Text => match (token, holder) {
-            (Some(token), _) => format!("{result} {token}\n"),
-            (None, Some(holder)) => format!("{result} {holder}\n"),
-            (None, None) => format!("{result}\n"),
-        },
-    };
-    output::print(&line);
+    fn print(&self, form: Form) {
+        let Self { result, token, holder, .. } = self;
+        output::print(&match (form, token, holder) {
+            (Form::Json, _, _) => json("answer", self),
+            (Form::Text, Some(token), _) => format!("{result} {token}\n"),
+            (Form::Text, None, Some(holder)) => format!("{result} {holder}\n"),
+            (Form::Text, None, None) => format!("{result}\n"),
+        });
+    }
 }

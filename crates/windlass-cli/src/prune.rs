@@ -41,8 +41,6 @@ pub(crate) fn prune(
 
 #[derive(Serialize)]
 struct PrunedJson<'a> {
-    schema: u32,
-    event: &'static str,
     /// `run`, `logs` of no run, or `events`.
     what: &'static str,
     dry_run: bool,
@@ -65,8 +63,6 @@ struct PrunedJson<'a> {
 impl PrunedJson<'_> {
     fn new(what: &'static str, dry_run: bool) -> Self {
         Self {
-            schema: 1,
-            event: "pruned",
             what,
             dry_run,
             run: None,
@@ -78,25 +74,30 @@ impl PrunedJson<'_> {
             number: None,
         }
     }
+
+    fn line(&self) -> String {
+        json("pruned", self)
+    }
 }
 
 fn lines(pruned: &Pruned, dry_run: bool) -> String {
     let run = |run: &windlass_server::PrunedRun| {
-        json(&PrunedJson {
+        PrunedJson {
             run: Some(&run.id),
             workflow: Some(&run.workflow),
             state: Some(run.state),
             ended: Some(run.ended_ms),
             bytes: Some(run.bytes),
             ..PrunedJson::new("run", dry_run)
-        })
+        }
+        .line()
     };
     let logs = |orphan: &windlass_server::Orphan| {
         let (dir, bytes) = (Some(orphan.dir.display().to_string()), Some(orphan.bytes));
-        json(&PrunedJson { dir, bytes, ..PrunedJson::new("logs", dry_run) })
+        PrunedJson { dir, bytes, ..PrunedJson::new("logs", dry_run) }.line()
     };
     let number = Some(pruned.events);
-    let events = json(&PrunedJson { number, ..PrunedJson::new("events", dry_run) });
+    let events = PrunedJson { number, ..PrunedJson::new("events", dry_run) }.line();
     let lines = pruned.runs.iter().map(run).chain(pruned.orphans.iter().map(logs));
     lines.chain([events]).collect()
 }

@@ -8,7 +8,7 @@ use windlass_server::{Listed, RunState, RunView, Store, history as ended_runs, o
 use crate::arguments::{Form, HistoryArguments};
 use crate::exit::Exit;
 use crate::look::{RunJson, outcome_ink, run_ink, running_shown};
-use crate::output::{json, print};
+use crate::output::print;
 use crate::state;
 use crate::style::{Ink, Style, plain};
 use crate::table::{Cell, Table};
@@ -24,7 +24,7 @@ pub(crate) fn ps(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error
     let dir = state::dir(state)?.display().to_string();
     match form {
         Form::Json => {
-            let line = |run| json(&RunJson::listed(run, &dir));
+            let line = |run| RunJson::listed(run, &dir).line();
             print(&runs.iter().map(line).collect::<String>());
         }
         Form::Text => {
@@ -47,9 +47,8 @@ pub(crate) fn history(
     let runs = ended_runs(&mut state::look(state)?, workflow.as_deref(), *number)?;
     match form {
         Form::Json => {
-            print(
-                &runs.iter().map(|(run, end)| json(&RunJson::ended(run, *end))).collect::<String>(),
-            );
+            let line = |(run, end): &(_, _)| RunJson::ended(run, *end).line();
+            print(&runs.iter().map(line).collect::<String>());
         }
         // Nothing is what was asked for.
         Form::Text if *number == 0 => {}
@@ -66,7 +65,7 @@ pub(crate) fn history(
                 ]);
             }
             let of = workflow.as_ref().map(|workflow| format!(" of {workflow:?}"));
-            show(&table, &format!("no run{} has ended yet", plain(&of.unwrap_or_default())));
+            show(&table, &format!("no finished runs{}", plain(&of.unwrap_or_default())));
         }
     }
     Ok(Exit::Success)

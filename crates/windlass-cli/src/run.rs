@@ -86,7 +86,7 @@ pub(crate) fn resume(
             match shown.form {
                 Form::Json => {
                     let view = RunView::find(&mut state::look(state)?, &run)?;
-                    print(&json(&RunJson::of(&view)));
+                    print(&RunJson::of(&view).line());
                 }
                 Form::Text => eprintln!("{}", over(&run, outcome)),
             }
@@ -137,9 +137,9 @@ pub(crate) fn cancel(
                 Some(steps) => steps.iter().cloned().map(Some).map(Ask::Cancel).collect(),
             };
             ask(&mut store, &run, &asks)?;
-            let asked = CancelAsked { schema: 1, event: "cancel_asked", run: &run, steps };
+            let asked = CancelAsked { run: &run, steps };
             match shown.form {
-                Form::Json => print(&json(&asked)),
+                Form::Json => print(&json("cancel_asked", &asked)),
                 Form::Text => eprintln!("{}", plain(&asked.text())),
             }
             Ok(Exit::Success)
@@ -172,8 +172,6 @@ fn explained(error: RunError) -> Box<dyn Error> {
 /// The process that leads a run was asked to cancel something.
 #[derive(Serialize)]
 struct CancelAsked<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     /// The steps; none for the whole run.
     steps: Option<Vec<String>>,
@@ -182,7 +180,7 @@ struct CancelAsked<'a> {
 impl CancelAsked<'_> {
     fn text(&self) -> String {
         let steps = self.steps.as_ref().map(|steps| steps.join(", "));
-        format!("asked run {} to cancel {}", self.run, steps.as_deref().unwrap_or("everything"))
+        format!("asked run {} to cancel {}", self.run, steps.as_deref().unwrap_or("all its steps"))
     }
 }
 
@@ -191,7 +189,7 @@ fn over(run: &str, outcome: RunOutcome) -> String {
     let word = outcome.word();
     match outcome {
         RunOutcome::Succeeded => format!("run {run} has ended: {word}"),
-        _ => format!("run {run} has ended: {word}; try again with: windlass retry {run}"),
+        _ => format!("run {run} has ended: {word}; to retry: windlass retry {run}"),
     }
 }
 

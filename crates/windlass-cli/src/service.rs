@@ -21,13 +21,11 @@ pub(crate) fn say(form: Form, event: &str, text: &str) {
             let now = Times::now();
             eprintln!("{} {}", now.stamp(now.now_ms), plain(text));
         }
-        Form::Json => eprintln!("{}", json(&Line { schema: 1, event, text }).trim_end()),
+        Form::Json => eprintln!("{}", json(event, &Line { text }).trim_end()),
     }
 }
 
 #[derive(Serialize)]
 struct Line<'a> {
-    schema: u32,
-    event: &'a str,
     text: &'a str,
 }

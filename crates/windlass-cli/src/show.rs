@@ -65,8 +65,6 @@ pub(crate) fn show(
 
 #[derive(Serialize)]
 struct PathJson<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     steps: Vec<&'a str>,
     ms: i64,
@@ -74,17 +72,16 @@ struct PathJson<'a> {
 }
 
 fn lines(view: &RunView, path: &CriticalPath, only: Option<&[usize]>) -> String {
-    let mut lines = json(&RunJson::of(view));
-    let line = |step: &StepView| json(&StepJson::of(view, step));
+    let mut lines = RunJson::of(view).line();
+    let line = |step: &StepView| StepJson::of(view, step).line();
     if let Some(places) = only {
         lines.extend(places.iter().map(|place| line(&view.steps[*place])));
         return lines;
     }
     lines.extend(view.steps.iter().map(line));
     let steps = path.steps.iter().map(|place| view.steps[*place].name.as_str()).collect();
-    let (schema, event, run) = (1, "critical_path", view.run.id.as_str());
-    let (ms, guarded_ms) = (path.total_ms, path.guarded_ms);
-    lines + &json(&PathJson { schema, event, run, steps, ms, guarded_ms })
+    let (run, ms, guarded_ms) = (view.run.id.as_str(), path.total_ms, path.guarded_ms);
+    lines + &json("critical_path", &PathJson { run, steps, ms, guarded_ms })
 }
 
 /// A run on a page of text.
@@ -153,9 +150,7 @@ impl Page<'_> {
                 let took = span(between(view.created_ms, end.at_ms));
                 ("ended", format!("{}, after {took}", times.exactly(end.at_ms)))
             }
-            RunState::Interrupted => {
-                ("next", format!("go on with: windlass resume {}", view.run.id))
-            }
+            RunState::Interrupted => ("next", format!("windlass resume {}", view.run.id)),
             RunState::Queued => {
                 ("next", "no scheduler is running; start one with: windlass serve".to_owned())
             }

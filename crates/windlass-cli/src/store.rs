@@ -75,13 +75,11 @@ pub(crate) fn store(
     };
     let store = state::init(state, gid)?;
     let made = Made {
-        schema: 1,
-        event: "store",
         dir: store.dir().display().to_string(),
         group: gid.map(|gid| Group::find(&gid.to_string()).map_or(gid.to_string(), |g| g.name)),
     };
     print(&match form {
-        Form::Json => json(&made),
+        Form::Json => json("store", &made),
         Form::Text => made.text(),
     });
     Ok(Exit::Success)
@@ -90,8 +88,6 @@ pub(crate) fn store(
 /// What was made.
 #[derive(Serialize)]
 struct Made {
-    schema: u32,
-    event: &'static str,
     dir: String,
     /// The group whose members share it.
     group: Option<String>,
@@ -101,7 +97,7 @@ impl Made {
     fn text(&self) -> String {
         match &self.group {
             Some(group) => format!("{}: shared by the members of group {group}\n", self.dir),
-            None => format!("{}: for its owner alone\n", self.dir),
+            None => format!("{}: used by its owner only\n", self.dir),
         }
     }
 }

@@ -68,8 +68,7 @@ fn store_and_tell(
     let scheduled = live_scheduler(&mut store)?.is_some();
     match form {
         Form::Json => {
-            let submitted = Submitted { schema: 1, event: "submitted", run: &run, scheduled };
-            print(&json(&submitted));
+            print(&json("submitted", &Submitted { run: &run, scheduled }));
         }
         Form::Text => {
             print(&format!("{run}\n"));
@@ -89,7 +88,7 @@ pub(crate) fn workers(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn 
         let line = |seen: &SeenWorker| {
             let StoredWorker { life, slots, .. } = &seen.worker;
             let (name, state, busy) = (&life.worker, seen.word(), seen.busy);
-            json(&WorkerJson { schema: 1, event: "worker", name, state, slots: *slots, busy })
+            json("worker", &WorkerJson { name, state, slots: *slots, busy })
         };
         print(&workers.iter().map(line).collect::<String>());
         return Ok(Exit::Success);
@@ -116,8 +115,6 @@ pub(crate) fn workers(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn 
 
 #[derive(Serialize)]
 struct WorkerJson<'a> {
-    schema: u32,
-    event: &'static str,
     name: &'a str,
     state: &'static str,
     slots: u32,
@@ -126,8 +123,6 @@ struct WorkerJson<'a> {
 
 #[derive(Serialize)]
 struct Submitted<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     /// Whether a scheduler is alive that leads the run.
     scheduled: bool,
@@ -149,7 +144,7 @@ pub(crate) fn wait(
         match form {
             Form::Json => {
                 let outcome = end.outcome.word();
-                print(&json(&Waited { schema: 1, event: "ended", run, outcome }));
+                print(&json("ended", &Waited { run, outcome }));
             }
             Form::Text => eprintln!("run {run} has ended: {}", end.outcome.word()),
         }
@@ -166,8 +161,6 @@ pub(crate) fn wait(
 
 #[derive(Serialize)]
 struct Waited<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     outcome: &'static str,
 }

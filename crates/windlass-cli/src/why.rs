@@ -40,7 +40,10 @@ pub(crate) fn why(
     let times = Times::now();
     let words = |step| Words { why: &why, step, times: &times };
     match form {
-        Form::Json => why.steps.iter().for_each(|step| print(&json(&WhyJson::of(&words(step))))),
+        Form::Json => {
+            let line = |step| json("why", &WhyJson::of(&words(step)));
+            print(&why.steps.iter().map(line).collect::<String>());
+        }
         Form::Text if why.steps.is_empty() => eprintln!("{}", nothing(&why.view)),
         Form::Text => {
             let most = if step.is_some() { usize::MAX } else { SHOWN };
@@ -88,7 +91,7 @@ fn chosen(all: &[StepExplanation], most: usize) -> Vec<&StepExplanation> {
 fn rank(reason: &WaitReason) -> u8 {
     match reason {
         WaitReason::Step { .. } | WaitReason::Interrupted | WaitReason::NoScheduler => 2,
-        WaitReason::Line { .. } | WaitReason::Resource { .. } | WaitReason::Workers { .. } => 1,
+        WaitReason::Queue { .. } | WaitReason::Resource { .. } | WaitReason::Workers { .. } => 1,
         _ => 0,
     }
 }
@@ -121,8 +124,6 @@ fn text(words: &Words<'_>, style: &Style) -> String {
 /// Why a step is where it is, for programs.
 #[derive(Serialize)]
 struct WhyJson<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     step: &'a str,
     state: &'static str,
@@ -179,8 +180,6 @@ impl<'a> WhyJson<'a> {
             through: cause.through.iter().map(name).collect(),
         };
         Self {
-            schema: 1,
-            event: "why",
             run: &why.view.run.id,
             step: &step.name,
             state: json_word(step.state),
@@ -232,8 +231,8 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             at: *at_ms,
             ..base("rate")
         },
-        WaitReason::Line { ahead, first } => {
-            ReasonJson { ahead: Some(*ahead), name: Some(first), ..base("line") }
+        WaitReason::Queue { ahead, first } => {
+            ReasonJson { ahead: Some(*ahead), name: Some(first), ..base("queue") }
         }
         WaitReason::Name { name, holders, ahead, since_ms } => ReasonJson {
             name: Some(name.text()),

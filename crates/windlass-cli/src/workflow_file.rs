@@ -39,7 +39,7 @@ enum Source {
 /// Why a file has no text to look at.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
-    #[error("{file} cannot be read: {source}")]
+    #[error("cannot read {file}: {source}")]
     Io { file: String, source: io::Error },
     #[error("{file} is not valid UTF-8: line {line} has an invalid byte; save the file as UTF-8")]
     NotUtf8 { file: String, line: usize, column: usize },

@@ -85,7 +85,7 @@ impl<'a> CommandResolver<'a> {
     /// Resolves the command of an attempt.
     pub(crate) fn attempt(self, grant: Grant) -> Result<CommandSpec, ResolveError> {
         let values = self.values(grant);
-        values.order(&self.step(grant.work).run)
+        values.order(&self.step(grant.work).execution.run)
     }
 
     /// Resolves the `finally` of a step.
@@ -130,7 +130,7 @@ impl<'a> CommandResolver<'a> {
     /// Returns the locks and the slots of semaphores that an attempt needs.
     pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, ResolveError> {
         let locks = self.locks(grant)?.into_iter().map(Need::one);
-        let slots = self.step(grant.work).semaphores.iter().map(|slots| {
+        let slots = self.step(grant.work).needs.semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
             Need { name: Name::Semaphore(name), weight: slots.weight }
         });
@@ -141,7 +141,7 @@ impl<'a> CommandResolver<'a> {
     fn locks(self, grant: Grant) -> Result<Vec<Name>, ResolveError> {
         let values = self.values(grant);
         let mut locks = Vec::new();
-        for lock in self.step(grant.work).locks.iter().map(|lock| values.fill(lock)) {
+        for lock in self.step(grant.work).needs.locks.iter().map(|lock| values.fill(lock)) {
             let lock = Name::Lock(lock?);
             check_name(&lock)?;
             if !locks.contains(&lock) {
@@ -206,7 +206,7 @@ impl Values<'_> {
     }
 
     fn dir(&self) -> Result<PathBuf, ResolveError> {
-        Ok(match self.step.and_then(|step| step.dir.as_ref()) {
+        Ok(match self.step.and_then(|step| step.execution.dir.as_ref()) {
             Some(own) => self.orders.dir.join(self.fill(own)?),
             None => self.orders.dir.to_owned(),
         })
@@ -263,7 +263,7 @@ impl Values<'_> {
         let state = self.orders.state.to_str();
         let state = state.map(|state| (STATE_VARIABLE.to_owned(), state.to_owned()));
         let mut env: Vec<_> = state.into_iter().collect();
-        let of_step = self.step.into_iter().flat_map(|step| &step.env);
+        let of_step = self.step.into_iter().flat_map(|step| &step.execution.env);
         let of_step = of_step.map(|(name, value)| (name.as_str(), value));
         let of_hook = self.orders.plan.hook_env().filter(|_| self.step.is_none());
         for (name, value) in of_step.chain(of_hook) {

@@ -262,7 +262,7 @@ fn heeds_events(plan: &Plan) -> bool {
 
 /// Returns whether a step needs names that all users of the store share.
 fn needs_names(step: &Step) -> bool {
-    !step.locks.is_empty() || !step.semaphores.is_empty()
+    !step.needs.locks.is_empty() || !step.needs.semaphores.is_empty()
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ pub struct Hold {
 #[non_exhaustive]
 pub enum HoldError {
     /// The names were not free in time.
-    #[error("could not get {name} in time: held by, or queued behind, {by}")]
-    NotHad {
+    #[error("timed out waiting for {name}: held by, or queued behind, {by}")]
+    NotAcquired {
         /// The name that refused.
         name: Name,
         /// Its holder, or the first waiter.

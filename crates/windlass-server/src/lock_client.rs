@@ -246,7 +246,7 @@ fn retry_interval(ahead: usize) -> Duration {
 
 fn timed_out(refused: &Refused) -> HoldError {
     let (name, by) = refused.first();
-    HoldError::NotHad { name: name.clone(), by: by.clone() }
+    HoldError::NotAcquired { name: name.clone(), by: by.clone() }
 }
 
 impl From<StoreError> for HoldError {

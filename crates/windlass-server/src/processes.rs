@@ -67,8 +67,9 @@ pub(crate) struct Processes {
     poller: Poller,
     running: RunningJobs,
     orphans: Orphans,
-    /// The processes of jobs that have ended without them, because they could not be ended.
-    unended: BTreeMap<Job, Vec<Process>>,
+    /// The processes of jobs that have ended without them, because they could not be ended, by the subjects
+    /// of the jobs.
+    unended: BTreeMap<String, Vec<Process>>,
     /// When to look for orphans next.
     sweep_at: Instant,
     launcher: Launcher,
@@ -167,10 +168,10 @@ impl Processes {
         })
     }
 
-    /// Returns the processes of a job that could not be ended when it was executed last, and that still run.
-    pub(crate) fn unended(&self, job: Job) -> Vec<Process> {
+    /// Returns the processes of earlier jobs of the same subject that could not be ended, and that still run.
+    pub(crate) fn unended(&self, subject: &str) -> Vec<Process> {
         let runs = |process: &&Process| proc_fs::is_alive(process);
-        self.unended.get(&job).into_iter().flatten().filter(runs).copied().collect()
+        self.unended.get(subject).into_iter().flatten().filter(runs).copied().collect()
     }
 
     /// Returns whether no process is left whose end would free an open file.
@@ -401,7 +402,7 @@ impl Processes {
         if !left.is_empty() {
             let pids = proc_fs::pids_of(left);
             ended.flaw = Some(format!("processes {pids:?} that it has started cannot be ended"));
-            self.unended.insert(job, left.to_vec());
+            self.unended.insert(settings.subject, left.to_vec());
         }
         if !ended.is_success() {
             // Users look for the log of a failure, also if it is empty.

@@ -24,6 +24,9 @@ mod explaining;
 mod names;
 mod reopening;
 
+use self::deadlines::RunTimes;
+use self::names::NameQueues;
+
 /// The reason for the failure of a step for which the run has no more time.
 pub(crate) const TOO_LATE: &str = "past the deadline of the run";
 
@@ -34,24 +37,13 @@ pub(crate) struct Schedule {
     engine: Engine,
     capacity: RunCapacity,
     clock: Clock,
-    /// The time that counts as the present one while something is taken in that happened earlier.
+    /// The time that counts as the present one while the schedule records something that happened earlier.
     past: Option<Timestamp>,
-    /// When the run began, for its deadline.
-    began: Timestamp,
+    times: RunTimes,
     facts: Vec<Fact>,
     transitions: Vec<Transition>,
-    /// The works that a name has refused which the whole machine shares.
-    refused_works: BTreeSet<WorkId>,
-    /// The works that have a place in the queues of such names, also those that look again and find
-    /// no room inside the run.
-    queued: BTreeSet<WorkId>,
-    /// When the latest attempt of each work began that was replayed.
-    starts: BTreeMap<WorkId, Timestamp>,
-    /// A user has had works of the ended run tried again.
-    reopened: bool,
-    /// Since when everything has ended.
-    done: Option<Timestamp>,
-    /// Which works have blocked others, as far as a caller has asked.
+    names: NameQueues,
+    /// The works that have blocked others, as far as a caller has asked.
     blamed: BTreeMap<WorkId, WorkId>,
 }
 
@@ -80,16 +72,12 @@ impl Schedule {
             plan,
             engine: Engine::new(config, capacity.client()),
             capacity,
-            began: clock.now(),
+            times: RunTimes::starting(clock.now()),
             clock,
             past: None,
             facts: Vec::new(),
             transitions: Vec::new(),
-            refused_works: BTreeSet::new(),
-            queued: BTreeSet::new(),
-            starts: BTreeMap::new(),
-            reopened: false,
-            done: None,
+            names: NameQueues::default(),
             blamed: BTreeMap::new(),
         }
     }
@@ -106,14 +94,14 @@ impl Schedule {
 
     /// Replays the journal of a resumed run.
     pub(crate) fn replay(&mut self, facts: &[Fact]) {
-        self.began = facts.first().map_or(self.began, |first| first.at);
+        self.times.began = facts.first().map_or(self.times.began, |first| first.at);
         for place in 0..self.plan.steps.len() {
             self.with_submission(place, |schedule, submission| schedule.engine.stage(submission));
         }
         for fact in facts {
             match fact.what {
-                Happening::Started { work, .. } => drop(self.starts.insert(work, fact.at)),
-                Happening::Reopened { .. } => self.reopened = true,
+                Happening::Started { work, .. } => drop(self.times.starts.insert(work, fact.at)),
+                Happening::Reopened { .. } => self.times.reopened = true,
                 _ => {}
             }
             self.call_at(fact.at, |engine, world| engine.evolve(world, fact));
@@ -127,7 +115,7 @@ impl Schedule {
     /// Applies a fact that another process has journaled, and keeps the transitions that follow from it.
     pub(crate) fn follow(&mut self, fact: &Fact) {
         if let Happening::Started { work, .. } = fact.what {
-            self.starts.insert(work, fact.at);
+            self.times.starts.insert(work, fact.at);
         }
         self.call_at(fact.at, |engine, world| engine.evolve(world, fact));
     }
@@ -250,7 +238,18 @@ impl Schedule {
 
     /// Returns when the latest attempt of a work began, as far as the replayed journal tells.
     pub(crate) fn began_attempt(&self, work: WorkId) -> Timestamp {
-        self.starts.get(&work).copied().unwrap_or(self.began)
+        self.times.starts.get(&work).copied().unwrap_or(self.times.began)
+    }
+
+    /// Returns how many attempts a work has at most: those that have begun, the next one if it waits for
+    /// it, and its remaining retries. An interruption uses up no retry, and a user's `retry` restores all.
+    pub(crate) fn most_attempts(&self, work: WorkId) -> u32 {
+        let begun = self.engine.attempts(work).unwrap_or_default();
+        let waits = self.engine.phase(work).map(Phase::state) == Some(WorkState::Pending);
+        let more = self.engine.retries_left(work).unwrap_or_default();
+        // A work that is cancelled while it waits for a retry has used up that retry.
+        let planned = self.engine.retries(work).unwrap_or_default().saturating_add(1);
+        begun.saturating_add(u32::from(waits)).saturating_add(more).max(planned)
     }
 
     /// Returns the works that have ended since transitions were last taken.
@@ -303,15 +302,16 @@ impl Schedule {
         act: impl FnOnce(&mut Self, Submission<'_>) -> T,
     ) -> T {
         let step = &self.plan.steps[place];
-        let cost = self.capacity.look_within_plan(|tree| self.engine.cost(tree, &step.uses));
+        let cost =
+            self.capacity.look_within_plan(|tree| self.engine.cost(tree, &step.needs.resources));
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
-        let (priority, retries) = (step.priority, step.retry.count);
+        let (priority, retries) = (step.priority, step.ending.retry.count);
         let extras = Extras {
-            gated: step.when.is_some() || !step.guards.is_empty(),
-            timeout: step.timeout,
+            gated: !step.gate.is_open(),
+            timeout: step.ending.timeout,
             deadline: self.deadline(),
-            retry: Some(step.retry.policy()),
+            retry: Some(step.ending.retry.policy()),
             ..Extras::default()
         };
         act(self, Submission { after: &after, cost, priority, retries, extras: Some(&extras) })
@@ -333,7 +333,7 @@ impl Schedule {
             let (facts, transitions) = (Some(facts), Some(transitions));
             call(engine, &mut World { now, capacity: tree, facts, transitions, wakes })
         });
-        self.done = self.engine.is_done().then(|| self.done.unwrap_or(now));
+        self.times.done = self.engine.is_done().then(|| self.times.done.unwrap_or(now));
         result
     }
 }

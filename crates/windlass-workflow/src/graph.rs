@@ -106,11 +106,11 @@ fn step_json(plan: &Plan, step: &Step) -> Value {
         "name": step.name,
         "declared": step.declared,
         "each": each.collect::<serde_json::Map<_, _>>(),
-        "run": step.run.to_string(),
+        "run": step.execution.run.to_string(),
         "after": after.collect::<Vec<_>>(),
-        "lock": step.locks.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "guard": names(&step.guards),
-        "ensure": names(&step.ensures),
+        "lock": step.needs.locks.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "guard": names(&step.gate.guards),
+        "ensure": names(&step.ending.ensures),
         "priority": step.priority,
     })
 }

@@ -27,7 +27,7 @@ use crate::template::Template;
 /// "#;
 /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
 /// assert_eq!(plan.guards[0].on_timeout, GuardAction::Fail);
-/// assert_eq!(plan.steps[0].guards, [0]);
+/// assert_eq!(plan.steps[0].gate.guards, [0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

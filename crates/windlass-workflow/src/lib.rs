@@ -79,7 +79,10 @@ pub use script::{Command, Script, Shell};
 pub use selection::NoSuchStep;
 pub use shell::{MisplacedValue, ShellContext, ShellText, plain_words};
 pub use size::{SizeError, parse_size};
-pub use step::{Backoff, Edge, EdgeCondition, Jitter, Retry, SemaphoreSlots, Step};
+pub use step::{
+    Backoff, Edge, EdgeCondition, Ending, Execution, Gate, Jitter, Needs, Retry, SemaphoreSlots,
+    Step,
+};
 pub use template::{MissingValue, Template, TemplatePart};
 pub use variable::Variable;
 pub use workflow::{Workflow, parse};

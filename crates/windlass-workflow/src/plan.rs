@@ -23,7 +23,7 @@ use crate::variable::Variable;
 /// let workflow = windlass_workflow::parse("flow.toml", text)?;
 /// let plan = workflow.bind([("env", "prod")])?;
 /// let step = &plan.steps[0];
-/// let lock = step.locks[0].fill(|variable| plan.value(step, variable));
+/// let lock = step.needs.locks[0].fill(|variable| plan.value(step, variable));
 /// assert_eq!(lock.as_deref(), Ok("deploy-prod"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -90,7 +90,7 @@ pub const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);
 /// let text = "[semaphore.pool]\ncapacity = 4\n[step.a]\nrun = 'true'\nsemaphore = { pool = 2 }";
 /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
 /// assert_eq!(plan.semaphores[0].capacity, 4);
-/// assert_eq!(plan.steps[0].semaphores[0].weight, 2);
+/// assert_eq!(plan.steps[0].needs.semaphores[0].weight, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::variable::Variable;
 /// ```
 /// let text = "[step.a]\nrun = 'echo hi'\n[step.b]\nrun = ['echo', 'hi']";
 /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
-/// let shown: Vec<_> = plan.steps.iter().map(|step| step.run.to_string()).collect();
+/// let shown: Vec<_> = plan.steps.iter().map(|step| step.execution.run.to_string()).collect();
 /// assert_eq!(shown, ["echo hi", "echo hi"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -51,7 +51,7 @@ impl fmt::Display for Command {
 /// ```
 /// let text = "[step.a]\nrun = 'make'\nwhen = 'test -f Makefile'";
 /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
-/// let when = plan.steps[0].when.as_ref().expect("it has one");
+/// let when = plan.steps[0].gate.when.as_ref().expect("it has one");
 /// assert_eq!(when.shell.program, "sh");
 /// assert_eq!(when.text.text(), "test -f Makefile");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -40,40 +40,81 @@ pub struct Step {
     pub declared: String,
     /// The values of its `each` variables, in the order of the file.
     pub each: Vec<(String, String)>,
-    /// Its command.
-    pub run: Command,
     /// Its dependencies.
     pub after: Vec<Edge>,
-    /// Shell text; the step is skipped if it fails.
-    pub when: Option<Script>,
-    /// The resources that an attempt holds, besides a slot.
-    pub uses: ResourceCost,
-    /// The locks that an attempt holds; it acquires all of them at once.
-    pub locks: Vec<Template>,
-    /// The semaphore slots that an attempt holds.
-    pub semaphores: Vec<SemaphoreSlots>,
-    /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass first.
-    pub guards: Vec<usize>,
-    /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass afterwards.
-    pub ensures: Vec<usize>,
+    /// What must hold before it starts, once its dependencies have ended.
+    pub gate: Gate,
     /// A larger priority is more urgent.
     pub priority: i64,
+    /// What an attempt holds, besides a slot.
+    pub needs: Needs,
+    /// What an attempt executes, and where.
+    pub execution: Execution,
+    /// When an attempt ends, and what follows.
+    pub ending: Ending,
+}
+
+/// What must hold before a step starts, once its dependencies have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gate {
+    /// Shell text; the step is skipped if it fails.
+    pub when: Option<Script>,
+    /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass.
+    pub guards: Vec<usize>,
+}
+
+impl Gate {
+    /// Returns whether the step starts as soon as its dependencies have ended.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.when.is_none() && self.guards.is_empty()
+    }
+}
+
+/// What an attempt of a step holds, besides a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// The resources.
+    pub resources: ResourceCost,
+    /// The locks; an attempt acquires all of them at once.
+    pub locks: Vec<Template>,
+    /// The slots of semaphores.
+    pub semaphores: Vec<SemaphoreSlots>,
+}
+
+/// What an attempt of a step executes, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Execution {
+    /// The command.
+    pub run: Command,
+    /// The environment variables, those of `[defaults]` and `[env]` included.
+    pub env: BTreeMap<String, Template>,
+    /// The working directory, relative to that of the file.
+    pub dir: Option<Template>,
+    /// How many bytes of the output are kept.
+    pub log_limit: u64,
+}
+
+/// When an attempt of a step ends, and what follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ending {
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
     /// How long an attempt may take to end after SIGTERM before it gets SIGKILL.
     pub grace: Option<Duration>,
     /// How long processes that outlive the step's own process may take to end by themselves.
     pub linger: Option<Duration>,
-    /// How many bytes of an attempt's output are kept.
-    pub log_limit: u64,
+    /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass after the
+    /// command has succeeded.
+    pub ensures: Vec<usize>,
     /// Whether and when a failed attempt is retried.
     pub retry: Retry,
     /// The command that runs once after the last attempt, whatever its result.
     pub finally: Option<Command>,
-    /// Its environment variables, those of `[defaults]` and `[env]` included.
-    pub env: BTreeMap<String, Template>,
-    /// Its working directory, relative to that of the file.
-    pub dir: Option<Template>,
 }
 
 /// A dependency of a step.

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use windlass_server::{LeaseTerms, Name, check_name};
 use windlass_workflow::SHORTEST_HEARTBEAT_TIMEOUT;
 
-use super::duration;
+use super::{duration, whole};
 
 #[derive(Args)]
 pub(crate) struct LockArguments {
@@ -49,7 +49,7 @@ pub(super) fn in_place_of_flock(option: &str) -> Option<&'static str> {
             "a lock is released when its command ends; release one that `acquire` took with: \
              windlass lock release NAME --holder ID --token NUMBER"
         }
-        "-c" | "--command" => "put the command behind `--`: windlass lock NAME -- sh -c 'COMMAND'",
+        "-c" | "--command" => "put the command after `--`: windlass lock NAME -- sh -c 'COMMAND'",
         "-F" | "--no-fork" => {
             "leave it out: windlass stays to keep the lock alive, and passes signals and the exit \
              code on"
@@ -91,13 +91,13 @@ pub(crate) struct Holding {
     pub(crate) wait: Option<Duration>,
 
     /// Exit with this code if the wait times out
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 75)]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 75, value_parser = exit_code)]
     pub(crate) conflict_exit_code: u8,
 
     #[command(flatten)]
     pub(crate) terms: Terms,
 
-    /// The command and its arguments, behind `--`
+    /// The command and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -105,17 +105,17 @@ pub(crate) struct Holding {
 #[derive(Args)]
 pub(crate) struct Slots {
     /// Take this many slots
-    #[arg(short = 'n', long, default_value_t = 1)]
+    #[arg(short = 'n', long, value_name = "SLOTS", default_value_t = 1, value_parser = whole::<u32>)]
     pub(crate) weight: u32,
 
-    /// The number of slots there are; required on first use
-    #[arg(long, value_name = "SLOTS")]
+    /// The capacity of the semaphore; required on first use
+    #[arg(long, value_name = "SLOTS", value_parser = whole::<u32>)]
     pub(crate) capacity: Option<u32>,
 }
 
 #[derive(Args)]
 pub(crate) struct Terms {
-    /// Hold at most this long; then the hold ends, and with it the command
+    /// End the hold after this time, and terminate the command if there is one
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     max_hold: Option<Duration>,
 
@@ -133,7 +133,7 @@ impl From<&Terms> for LeaseTerms {
 
 #[derive(Subcommand)]
 pub(crate) enum LockPrimitive {
-    /// Acquire a lock and hold it; prints the result and the fencing token
+    /// Acquire a lock and hold it; print the result and the fencing token
     Acquire(AcquireArguments<LockKind>),
     /// Release a lock
     Release(TokenArguments<LockKind>),
@@ -145,7 +145,7 @@ pub(crate) enum LockPrimitive {
 
 #[derive(Subcommand)]
 pub(crate) enum SemPrimitive {
-    /// Acquire slots and hold them; prints the result and the fencing token
+    /// Acquire slots and hold them; print the result and the fencing token
     Acquire {
         #[command(flatten)]
         acquire: AcquireArguments<SemKind>,
@@ -163,6 +163,9 @@ pub(crate) enum SemPrimitive {
 
 /// What a primitive is about: a lock or a semaphore.
 pub(crate) trait Kind: Clone + Send + Sync + 'static {
+    /// The help for its name.
+    const HELP: &str;
+
     fn name(text: &str) -> Result<Name, String>;
 }
 
@@ -173,12 +176,16 @@ pub(crate) struct LockKind;
 pub(crate) struct SemKind;
 
 impl Kind for LockKind {
+    const HELP: &str = "The lock";
+
     fn name(text: &str) -> Result<Name, String> {
         checked(Name::Lock(text.to_owned()))
     }
 }
 
 impl Kind for SemKind {
+    const HELP: &str = "The semaphore";
+
     fn name(text: &str) -> Result<Name, String> {
         checked(Name::Semaphore(text.to_owned()))
     }
@@ -186,8 +193,7 @@ impl Kind for SemKind {
 
 #[derive(Args)]
 pub(crate) struct AcquireArguments<K: Kind> {
-    /// The lock or semaphore to acquire
-    #[arg(value_parser = K::name)]
+    #[arg(help = K::HELP, value_parser = K::name)]
     pub(crate) name: Name,
 
     /// The holder: any text that no other holder uses, such as the id of a build
@@ -195,7 +201,7 @@ pub(crate) struct AcquireArguments<K: Kind> {
     pub(crate) holder: String,
 
     /// Release the hold when this process ends; no heartbeats are needed while it is alive
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u32>)]
     pub(crate) pid: Option<u32>,
 
     /// Wait at most this long
@@ -211,8 +217,7 @@ pub(crate) struct AcquireArguments<K: Kind> {
 
 #[derive(Args)]
 pub(crate) struct TokenArguments<K: Kind> {
-    /// The lock or semaphore
-    #[arg(value_parser = K::name)]
+    #[arg(help = K::HELP, value_parser = K::name)]
     pub(crate) name: Name,
 
     /// The holder that acquired it
@@ -220,7 +225,7 @@ pub(crate) struct TokenArguments<K: Kind> {
     pub(crate) holder: String,
 
     /// The token that `acquire` printed
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>)]
     pub(crate) token: u64,
 
     #[arg(skip = PhantomData)]
@@ -229,8 +234,7 @@ pub(crate) struct TokenArguments<K: Kind> {
 
 #[derive(Args)]
 pub(crate) struct CheckArguments<K: Kind> {
-    /// The lock or semaphore
-    #[arg(value_parser = K::name)]
+    #[arg(help = K::HELP, value_parser = K::name)]
     pub(crate) name: Name,
 
     /// The holder that must have it [default: any]
@@ -238,7 +242,7 @@ pub(crate) struct CheckArguments<K: Kind> {
     pub(crate) holder: Option<String>,
 
     /// The token to check
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>)]
     pub(crate) token: u64,
 
     #[arg(skip = PhantomData)]
@@ -248,6 +252,10 @@ pub(crate) struct CheckArguments<K: Kind> {
 fn checked(name: Name) -> Result<Name, String> {
     check_name(&name).map_err(|error| error.to_string())?;
     Ok(name)
+}
+
+fn exit_code(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u8::MAX))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

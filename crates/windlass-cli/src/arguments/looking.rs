@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::duration;
+use super::{duration, whole};
 use crate::completions;
 
 #[derive(Args)]
@@ -14,7 +14,7 @@ pub(crate) struct HistoryArguments {
     pub(crate) workflow: Option<String>,
 
     /// List at most this many runs
-    #[arg(short = 'n', long = "number", default_value_t = 20)]
+    #[arg(short = 'n', long = "number", default_value_t = 20, value_parser = whole::<usize>)]
     pub(crate) number: usize,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct PruneArguments {
     pub(crate) older_than: Option<Duration>,
 
     /// Delete all finished runs except the N most recent
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) keep: Option<usize>,
 
     /// Delete interrupted runs as well; they cannot be resumed afterwards
@@ -119,7 +119,7 @@ impl StepTarget {
     }
 }
 
-/// A run; `tip` says what to do where a step was named as well.
+/// Returns the run that `text` names. `tip` says what to do if it names a step.
 pub(super) fn whole_run(text: &str, tip: impl Fn(&str, &str) -> String) -> Result<String, String> {
     match text.split_once('/') {
         Some((run, step)) => Err(tip(run, step)),

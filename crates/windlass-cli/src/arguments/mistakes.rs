@@ -43,7 +43,7 @@ pub(super) fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
         return error;
     }
     if let Some(instead) = flock_option(&error, words) {
-        return Arguments::command().error(ErrorKind::UnknownArgument, instead);
+        return wrapper_error("lock", ErrorKind::UnknownArgument, instead);
     }
     if let Some(reserved) = reserved_name(&error, words) {
         return Arguments::command().error(ErrorKind::InvalidValue, reserved);
@@ -60,7 +60,7 @@ pub(super) fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
         error.remove(ContextKind::Suggested);
     }
     if error.kind() == ErrorKind::MissingRequiredArgument && names_command(&error) {
-        let tip = "put the command behind `--`, as in: windlass lock deploy -- ./deploy.sh";
+        let tip = "put the command after `--`, as in: windlass lock deploy -- ./deploy.sh";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
@@ -79,6 +79,13 @@ fn flock_option(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let is_lock = own_words(words).any(|word| word == "lock");
     let instead = holding::in_place_of_flock(given).filter(|_| is_unknown && is_lock)?;
     Some(format!("`windlass lock` has no option {given}: {instead}"))
+}
+
+/// Returns an error with the usage of `verb`.
+fn wrapper_error(verb: &str, kind: ErrorKind, message: String) -> clap::Error {
+    let mut command = Arguments::command();
+    command.build();
+    command.find_subcommand_mut(verb).expect("it is a verb").error(kind, message)
 }
 
 /// Returns whether a verb was called that runs a command behind `--`.

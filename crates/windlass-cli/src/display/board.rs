@@ -56,6 +56,8 @@ pub(crate) struct Event {
     pub(crate) step: usize,
     /// Its latest attempt; 0 before the first.
     pub(crate) attempt: u32,
+    /// The number of attempts the step may have in all.
+    pub(crate) most_attempts: u32,
     /// When, in milliseconds since 1970.
     pub(crate) at_ms: u64,
     /// How long the attempt took that has ended.
@@ -221,20 +223,31 @@ impl Board {
         list.insert(step, short);
         let (attempt, why) = (attempt.unwrap_or_default(), Some(why));
         let (took, due_ms, log, finally_log) = (None, None, None, None);
-        Event { kind, step, attempt, at_ms, took, due_ms, why, log, finally_log }
+        let most_attempts = attempt;
+        Event { kind, step, attempt, most_attempts, at_ms, took, due_ms, why, log, finally_log }
     }
 
     /// Takes in a change; what it means.
     pub(crate) fn apply(&mut self, change: StepChange) -> Event {
         let place = self.place(&change.step);
         let kind = meaning(&change);
-        let StepChange { attempt, at_ms, due_ms, log, finally_log, .. } = change;
+        let StepChange { attempt, most_attempts, at_ms, due_ms, log, finally_log, .. } = change;
         let before = self.attempt(place).filter(|_| kind != Kind::Started);
         let took = before.map(|before| at_ms.saturating_sub(before.since_ms));
         let why = change.why.as_deref().map(plain).or_else(|| self.reason(place, kind));
         let took = took.map(Duration::from_millis);
-        let event =
-            Event { kind, step: place, attempt, at_ms, took, due_ms, why, log, finally_log };
+        let event = Event {
+            kind,
+            step: place,
+            attempt,
+            most_attempts,
+            at_ms,
+            took,
+            due_ms,
+            why,
+            log,
+            finally_log,
+        };
         let standing = self.standing(&event);
         self.stand(place, standing);
         if kind == Kind::Failed {
@@ -309,7 +322,7 @@ impl Board {
         self.places.insert(name.clone(), place);
         self.steps.push(Standing::ToCome);
         let (after, uses, before) = (Vec::new(), Vec::new(), Before::default());
-        self.outline.steps.push(StepOutline { name, label, after, uses, attempts: 1, before });
+        self.outline.steps.push(StepOutline { name, label, after, uses, before });
         place
     }
 }

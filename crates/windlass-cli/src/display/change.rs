@@ -32,6 +32,8 @@ pub(crate) struct StepChange {
     pub(crate) state: WorkState,
     /// Its latest attempt, from 1; 0 before the first.
     pub(crate) attempt: u32,
+    /// The number of attempts it may have in all.
+    pub(crate) most_attempts: u32,
     /// When, in milliseconds since 1970.
     pub(crate) at_ms: u64,
     /// Where the output of that attempt is, if there was one.
@@ -69,6 +71,7 @@ impl From<&Change<'_>> for StepChange {
             step: change.step.to_owned(),
             state: change.state,
             attempt: change.attempt,
+            most_attempts: change.most_attempts,
             at_ms: change.at_nanos / 1_000_000,
             log: change.log.clone(),
             finally_log: change.finally_log.clone(),

@@ -144,25 +144,13 @@ mod tests {
 
     use windlass_server::WorkState::{self, Failed, Pending, Running, Success};
 
-    use super::super::change::StepChange;
+    use super::super::board;
     use super::*;
 
     const SOON: Duration = Duration::ZERO;
 
     fn change(step: &str, state: WorkState, attempt: u32) -> News {
-        let (step, at_ms) = (step.to_owned(), 0);
-        let skipped = false;
-        News::Changed(StepChange {
-            step,
-            state,
-            attempt,
-            at_ms,
-            log: None,
-            finally_log: None,
-            due_ms: None,
-            why: None,
-            skipped,
-        })
+        News::Changed(board::tests::change(step, state, attempt, 0))
     }
 
     fn wait(step: &str, why: &str) -> News {

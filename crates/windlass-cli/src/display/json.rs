@@ -26,8 +26,6 @@ pub(crate) struct Json {
 /// The run began or ended.
 #[derive(Serialize)]
 struct RunEvent<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     state: &'static str,
     workflow: &'a str,
@@ -49,8 +47,6 @@ struct Tally {
 /// Something happened to a step.
 #[derive(Serialize)]
 struct StepEvent<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     step: &'a str,
     state: &'static str,
@@ -73,8 +69,6 @@ struct StepEvent<'a> {
 /// A step waits for something besides other steps.
 #[derive(Serialize)]
 struct Waits<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     step: &'a str,
     why: &'a str,
@@ -85,8 +79,6 @@ struct Waits<'a> {
 /// There is something to say about the run itself.
 #[derive(Serialize)]
 struct Notice<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     said: &'a str,
     /// Milliseconds since 1970.
@@ -96,8 +88,6 @@ struct Notice<'a> {
 /// Changes came faster than they could be written.
 #[derive(Serialize)]
 struct LeftOut<'a> {
-    schema: u32,
-    event: &'static str,
     run: &'a str,
     count: u64,
     /// Milliseconds since 1970.
@@ -105,47 +95,43 @@ struct LeftOut<'a> {
 }
 
 impl Json {
-    fn tell(&mut self, event: &impl Serialize) {
-        self.out.write(json(event));
+    fn print(&mut self, event: &str, value: &impl Serialize) {
+        self.out.write(json(event, value));
         self.out.flush();
     }
 
-    fn tell_run(&mut self, board: &Board, state: &'static str) {
+    fn print_run(&mut self, board: &Board, state: &'static str) {
         let Counts { running: _, succeeded, skipped, failed, blocked, cancelled } = board.counts();
-        self.tell(&RunEvent {
-            schema: 1,
-            event: "run",
+        let event = RunEvent {
             run: &board.outline.run,
             state,
             workflow: &board.outline.workflow,
             steps: board.outline.steps.len(),
             counts: Tally { succeeded, skipped, failed, blocked, cancelled },
             at: self.clock.now_ms(),
-        });
+        };
+        self.print("run", &event);
     }
 }
 
 impl View for Json {
     fn begin(&mut self, board: &Board) {
         self.err.line(&beginning(board, self.verb.words()).whole(&self.style));
-        self.tell_run(board, "running");
+        self.print_run(board, "running");
     }
 
     fn event(&mut self, board: &Board, event: &Event) {
         if event.kind == Kind::Waits {
-            return self.tell(&Waits {
-                schema: 1,
-                event: "waits",
+            let waits = Waits {
                 run: &board.outline.run,
                 step: &board.step(event.step).name,
                 why: event.why.as_deref().unwrap_or_default(),
                 at: event.at_ms,
-            });
+            };
+            return self.print("waits", &waits);
         }
         let took = event.took.map(|took| took.as_millis());
-        self.tell(&StepEvent {
-            schema: 1,
-            event: "step",
+        let step = StepEvent {
             run: &board.outline.run,
             step: &board.step(event.step).name,
             state: state(event.kind),
@@ -156,17 +142,18 @@ impl View for Json {
             retry_at: event.due_ms,
             log: event.telling_log().map(Path::to_string_lossy).map(Into::into),
             skipped: event.kind == Kind::Skipped,
-        });
+        };
+        self.print("step", &step);
     }
 
     fn notice(&mut self, board: &Board, said: &str) {
         let (run, at) = (board.outline.run.as_str(), self.clock.now_ms());
-        self.tell(&Notice { schema: 1, event: "notice", run, said, at });
+        self.print("notice", &Notice { run, said, at });
     }
 
     fn left_out(&mut self, board: &Board, count: u64) {
         let (run, at) = (board.outline.run.as_str(), self.clock.now_ms());
-        self.tell(&LeftOut { schema: 1, event: "left_out", run, count, at });
+        self.print("left_out", &LeftOut { run, count, at });
     }
 
     fn stopping(&mut self, board: &Board) {
@@ -179,7 +166,7 @@ impl View for Json {
     }
 
     fn end(&mut self, board: &Board, how: Ending) {
-        self.tell_run(
+        self.print_run(
             board,
             match how {
                 Ending::Succeeded => "succeeded",

@@ -34,8 +34,6 @@ pub(crate) struct StepOutline {
     pub(crate) after: Vec<usize>,
     /// How much it takes of which resource, by their places.
     pub(crate) uses: Vec<(usize, Quantity)>,
-    /// How many attempts it has at most.
-    pub(crate) attempts: u32,
     /// What is known of it before the run goes on.
     pub(crate) before: Before,
 }
@@ -91,7 +89,7 @@ impl Outline {
 
 impl StepOutline {
     fn of(step: &Step, status: StepStatus, resources: &HashMap<&str, usize>) -> Self {
-        let uses = step.uses.iter().filter_map(|(name, amount)| {
+        let uses = step.needs.resources.iter().filter_map(|(name, amount)| {
             // What is no limit is a rate, of which nothing is held.
             Some((*resources.get(name)?, Quantity(amount.steps())))
         });
@@ -100,7 +98,6 @@ impl StepOutline {
             label: plain(&step.name),
             after: step.after.iter().map(|edge| edge.step).collect(),
             uses: uses.collect(),
-            attempts: step.retry.count.saturating_add(1),
             before: Before {
                 ended: Kind::of_end(status.state, status.skipped),
                 attempts: status.attempts,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::board::{Board, Event, Kind};
 use super::estimate::{Expected, Left};
 use super::line::Line;
-use super::words::{attempt, because, later, rounded, stopping};
+use super::words::{attempt, because, next, rounded, stopping};
 use crate::style::{Ink, Letters, Style, columns_of, fit, pad};
 
 /// No name gets more columns than this.
@@ -78,16 +78,14 @@ impl Layout {
 pub(crate) fn finished(board: &Board, event: &Event, layout: &Layout) -> Line {
     let name = layout.name(&board.step(event.step).label);
     let said = match event.kind {
-        Kind::Again if event.took.is_none() => format!("again{}", because(event)),
-        Kind::Again => {
-            format!("{}{}; again{}", attempt(board, event), because(event), later(event))
-        }
+        Kind::Again if event.took.is_none() => format!("will run again{}", because(event)),
+        Kind::Again => format!("{}{}; {}", attempt(event), because(event), next(event)),
         Kind::Blocked => format!("blocked{}", because(event)),
         Kind::Skipped => format!("skipped{}", because(event)),
         Kind::Cancelled => format!("cancelled{}", because(event)),
         Kind::Failed => event.why.clone().unwrap_or_else(|| "failed".to_owned()),
         _ => {
-            let attempt = (event.attempt > 1).then(|| attempt(board, event));
+            let attempt = (event.attempt > 1).then(|| attempt(event));
             let parts: Vec<_> = attempt.into_iter().chain(event.why.clone()).collect();
             parts.join(": ")
         }

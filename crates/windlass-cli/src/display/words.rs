@@ -43,22 +43,23 @@ impl Kind {
 /// What happened to a step, on a line of its own: `build: failed after 4.2 s: exit code 3`.
 pub(crate) fn transition(board: &Board, event: &Event) -> Line {
     let label = format!("{}: ", board.step(event.step).label);
-    Line::new().ink(Ink::Bold, label).ink(event.kind.ink(), sentence(board, event))
+    Line::new().ink(Ink::Bold, label).ink(event.kind.ink(), sentence(event))
 }
 
-fn sentence(board: &Board, event: &Event) -> String {
-    let time = |word: &str| event.took.map(|took| format!(" {word} {}", rounded(took)));
+fn sentence(event: &Event) -> String {
+    let time = |word: &str| event.took.map(|took| format!(" {word} {}", span(took)));
     let within = time("in").unwrap_or_default();
     let after = time("after").unwrap_or_default();
     let why = because(event);
-    let attempt = attempt(board, event);
+    let attempt = attempt(event);
     let again = if event.attempt > 1 { format!(", {attempt}") } else { String::new() };
     match event.kind {
         Kind::Waits => event.why.clone().unwrap_or_else(|| "waits".to_owned()),
         Kind::Started => format!("started{again}"),
-        Kind::Again if event.took.is_none() => format!("will be tried again{why}"),
+        Kind::Again if event.took.is_none() => format!("will run again{why}"),
         Kind::Again => {
-            format!("{attempt} ended{after}{why}; it will be tried again{}", later(event))
+            let ended = if event.due_ms.is_some() { "failed" } else { "ended" };
+            format!("{attempt} {ended}{after}{why}; {}", next(event))
         }
         Kind::Succeeded => format!("succeeded{within}{again}{why}"),
         Kind::Failed => format!("failed{after}{again}{why}"),
@@ -68,21 +69,21 @@ fn sentence(board: &Board, event: &Event) -> String {
     }
 }
 
-/// In how long the next attempt comes, if that is known.
-pub(crate) fn later(event: &Event) -> String {
+/// Returns when the next attempt begins: `retry in 2.0 s`.
+pub(crate) fn next(event: &Event) -> String {
     match event.due_ms.map(|due_ms| due_ms.saturating_sub(event.at_ms)) {
-        None => String::new(),
-        Some(0) => " at once".to_owned(),
-        Some(wait_ms) => format!(" in {}", span(Duration::from_millis(wait_ms))),
+        None => "will run again".to_owned(),
+        Some(0) => "retry at once".to_owned(),
+        Some(wait_ms) => format!("retry in {}", span(Duration::from_millis(wait_ms))),
     }
 }
 
-/// Which attempt, and of how many.
-pub(crate) fn attempt(board: &Board, event: &Event) -> String {
-    attempt_of(event.attempt, board.step(event.step).attempts)
+/// Returns the number of the attempt, and the most there may be: `attempt 2 of 3`.
+pub(crate) fn attempt(event: &Event) -> String {
+    attempt_of(event.attempt, event.most_attempts)
 }
 
-/// The reason, as it stands behind what happened; empty if there is none.
+/// Returns the reason, to be added to what happened; empty if there is none.
 pub(crate) fn because(event: &Event) -> String {
     match event.why.as_deref().map(|why| why.strip_prefix("skipped: ").unwrap_or(why)) {
         None => String::new(),
@@ -125,23 +126,23 @@ pub(crate) fn beginning(board: &Board, verb: &str) -> Line {
 /// What is said when a signal has asked a run to stop.
 pub(crate) fn stopping(board: &Board) -> Line {
     let running = board.counts().running;
-    let steps = if running == 1 { "step" } else { "steps" };
-    Line::new()
-        .ink(Ink::Yellow, format!("stopping: {running} {steps} asked to end; once more kills"))
+    let (steps, them) = if running == 1 { ("step", "it") } else { ("steps", "them") };
+    let said = format!("stopping: waiting for {running} {steps} to end; Ctrl-C again kills {them}");
+    Line::new().ink(Ink::Yellow, said)
 }
 
 /// How a run ended, and what can be done about it, each on a line of its own.
 pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line> {
     let run = &board.outline.run;
-    let took = rounded(took);
+    let took = span(took);
     let (ink, said) = match ending {
         Ending::Succeeded => (Ink::Green, format!("succeeded in {took}")),
         Ending::Failed => (Ink::Red, format!("failed after {took}")),
         Ending::TooLate => (Ink::Red, "missed its deadline".to_owned()),
         Ending::Cancelled => (Ink::Yellow, format!("was cancelled after {took}")),
         Ending::Interrupted => (Ink::Yellow, format!("was interrupted after {took}")),
-        Ending::Left => (Ink::Yellow, "can go on".to_owned()),
-        Ending::Detached => (Ink::Yellow, "goes on".to_owned()),
+        Ending::Left => (Ink::Yellow, "can be resumed".to_owned()),
+        Ending::Detached => (Ink::Yellow, "continues".to_owned()),
         Ending::Stopped | Ending::Lost => (Ink::Yellow, format!("stopped after {took}")),
     };
     let tally = Some(tally(board.counts())).filter(|tally| !tally.is_empty());
@@ -149,12 +150,12 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
     let line = Line::new().text("run ").ink(Ink::Bold, run).text(" ").ink(ink, said).text(tally);
     let next = match ending {
         Ending::Succeeded | Ending::Lost => None,
-        Ending::Failed | Ending::TooLate | Ending::Cancelled => Some(("try again with: ", "retry")),
-        Ending::Interrupted | Ending::Left | Ending::Stopped => Some(("go on with: ", "resume")),
-        Ending::Detached => Some(("come back with: ", "attach")),
+        Ending::Failed | Ending::TooLate | Ending::Cancelled => Some("retry"),
+        Ending::Interrupted | Ending::Left | Ending::Stopped => Some("resume"),
+        Ending::Detached => Some("attach"),
     };
-    let next = next.map(|(words, verb)| {
-        Line::new().text(words).ink(Ink::Bold, format!("windlass {verb} {run}"))
+    let next = next.map(|verb| {
+        Line::new().text(format!("to {verb}: ")).ink(Ink::Bold, format!("windlass {verb} {run}"))
     });
     std::iter::once(line).chain(next).collect()
 }
@@ -180,23 +181,20 @@ mod tests {
         check(change("fetch", Running, 1, 0), "fetch: started");
         check(
             because("exit code 6", change("fetch", Pending, 1, 1_250)),
-            "fetch: attempt 1 of 3 ended after 1.2 s: exit code 6; it will be tried again",
+            "fetch: attempt 1 of 3 ended after 1.2 s: exit code 6; will run again",
         );
         check(change("fetch", Running, 2, 2_000), "fetch: started, attempt 2 of 3");
         check(
             StepChange { due_ms: Some(63_000), ..change("fetch", Pending, 2, 3_000) },
-            "fetch: attempt 2 of 3 ended after 1.0 s; it will be tried again in 1 min",
+            "fetch: attempt 2 of 3 failed after 1.0 s; retry in 1 min",
         );
         check(change("fetch", Running, 2, 2_000), "fetch: started, attempt 2 of 3");
         check(change("fetch", Success, 2, 14_999), "fetch: succeeded in 12 s, attempt 2 of 3");
-        check(
-            because("retried", change("build", Pending, 1, 0)),
-            "build: will be tried again: retried",
-        );
+        check(because("retried", change("build", Pending, 1, 0)), "build: will run again: retried");
         check(change("build", Running, 1, 0), "build: started");
         check(
             because("exit code 3", change("build", Failed, 1, 199)),
-            "build: failed after 0.1 s: exit code 3",
+            "build: failed after 199 ms: exit code 3",
         );
         check(change("test", Cancelled, 0, 0), "test: cancelled");
         check(change("deploy", Blocked, 0, 0), "deploy: blocked by build");
@@ -224,14 +222,14 @@ mod tests {
             Ending::Failed,
             &[
                 "run 3fa9c2d1 failed after 4.1 s: 1 succeeded, 1 failed",
-                "try again with: windlass retry 3fa9c2d1",
+                "to retry: windlass retry 3fa9c2d1",
             ],
         );
         check(
             Ending::Interrupted,
             &[
                 "run 3fa9c2d1 was interrupted after 4.1 s: 1 succeeded, 1 failed",
-                "go on with: windlass resume 3fa9c2d1",
+                "to resume: windlass resume 3fa9c2d1",
             ],
         );
         check(Ending::Succeeded, &["run 3fa9c2d1 succeeded in 4.1 s: 1 succeeded, 1 failed"]);

@@ -99,7 +99,7 @@ fn is_over(view: &RunView, wanted: &Wanted) -> bool {
 fn tell_end(view: &RunView) {
     if view.state == RunState::Interrupted {
         let id = &view.run.id;
-        eprintln!("run {id} was interrupted; go on with: windlass resume {id}");
+        eprintln!("run {id} was interrupted; to resume: windlass resume {id}");
     }
 }
 

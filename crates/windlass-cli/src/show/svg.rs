@@ -6,7 +6,7 @@ use std::fmt::Write;
 use windlass_server::{AttemptEnd, AttemptView, CriticalPath, RunView, StepView};
 
 use super::timeline::Scale;
-use crate::look::ending;
+use crate::look::end_and_reason;
 use crate::style::columns_of;
 use crate::times::{between, span};
 
@@ -135,10 +135,8 @@ impl<'a> Picture<'a> {
 
     fn tooltip(&self, step: &StepView, attempt: &AttemptView) -> String {
         let took = span(between(0, attempt.duration_ms(self.view.now_ms)));
-        let end = attempt.end.map_or("running", AttemptEnd::word);
-        let more = ending(attempt);
-        let more = if more.is_empty() { more } else { format!(" ({more})") };
-        format!("{}, attempt {}: {end}{more}, {took}", step.name, attempt.number)
+        let end = end_and_reason(attempt);
+        format!("{}, attempt {}, {took}: {end}", step.name, attempt.number)
     }
 
     fn x(&self, at_ms: i64) -> f64 {

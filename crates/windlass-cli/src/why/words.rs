@@ -82,7 +82,7 @@ impl Words<'_> {
         );
         let view = &self.why.view;
         let can = bad && view.state.end().is_some();
-        can.then(|| format!("try again with: windlass retry {}", view.run.id))
+        can.then(|| format!("to retry: windlass retry {}", view.run.id))
     }
 
     pub(super) fn reason(&self, reason: &WaitReason) -> String {
@@ -96,7 +96,7 @@ impl Words<'_> {
             }
             WaitReason::Workers { slots, others, holders } => workers(*slots, *others, holders),
             WaitReason::Interrupted => {
-                format!("the run is interrupted; go on with: windlass resume {run}")
+                format!("the run is interrupted; to resume: windlass resume {run}")
             }
             WaitReason::Step { place, condition } => self.dependency(*place, *condition),
             WaitReason::Guard { .. } => self.guard(reason),
@@ -117,10 +117,10 @@ impl Words<'_> {
                 };
                 format!("rate limit {:?} is used up; {when}", plain(name))
             }
-            WaitReason::Line { ahead: 1, first } => {
+            WaitReason::Queue { ahead: 1, first } => {
                 format!("{} is ahead of it in the queue", plain(first))
             }
-            WaitReason::Line { ahead, first } => {
+            WaitReason::Queue { ahead, first } => {
                 format!("{ahead} steps are ahead of it in the queue; the first is {}", plain(first))
             }
             WaitReason::Name { name, holders, ahead, since_ms } => {
@@ -294,7 +294,7 @@ impl Words<'_> {
             .iter()
             .map(|(step, ms)| format!("{} ({})", plain(step), span(between(0, *ms))))
             .collect();
-        Some(format!("{may} {when}, going by earlier runs: {}", path.join(", then ")))
+        Some(format!("{may} {when}, according to earlier runs: {}", path.join(", then ")))
     }
 }
 
@@ -341,7 +341,7 @@ fn workers(slots: u64, others: u64, holders: &[String]) -> String {
 }
 
 fn resource(reason: &WaitReason) -> String {
-    let WaitReason::Resource { name, wanted, free, holders, set_aside_for, .. } = reason else {
+    let WaitReason::Resource { name, wanted, free, holders, reserved_for, .. } = reason else {
         unreachable!("it is asked of resources only")
     };
     let holders: Vec<_> = holders.iter().map(|holder| plain(holder)).collect();
@@ -355,7 +355,7 @@ fn resource(reason: &WaitReason) -> String {
             if holders.is_empty() { text } else { format!("{text}; in use by {}", names(holders)) }
         }
     };
-    if let Some(owner) = set_aside_for {
+    if let Some(owner) = reserved_for {
         text += &format!("; some of it is reserved for {}", plain(owner));
     }
     text

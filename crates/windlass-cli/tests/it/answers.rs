@@ -42,18 +42,18 @@ fn who_names_what_there_is_not_is_told_what_there_is() {
     for verb in ["show", "resume", "retry", "cancel"] {
         check_said(&bench, &[verb, "nobody"], 2, "list runs with: windlass ps, windlass history");
     }
-    check_said(&bench, &["resume", "last"], 1, "try again with: windlass retry");
+    check_said(&bench, &["resume", "last"], 1, "to retry: windlass retry");
     let why = stdout(&bench.call(&["why", "last/whole"]));
-    assert!(why.contains("try again with: windlass retry"), "{why}");
+    assert!(why.contains("to retry: windlass retry"), "{why}");
     let help = bench.call(&["help", "run"]);
     assert!(stdout(&help).contains("Run a workflow"), "{}", stderr(&help));
-    check_said(&bench, &["holders"], 0, "nothing is held, and no process waits");
+    check_said(&bench, &["holders"], 0, "no locks or semaphores are held or waited for");
 }
 
 #[test]
 fn who_asks_for_the_history_of_a_workflow_that_never_ran_is_told_which_did() {
     let bench = Bench::new();
-    check_said(&bench, &["history"], 0, "no run has ended");
+    check_said(&bench, &["history"], 0, "no finished runs");
     check_said(&bench, &["history", "x"], 2, "no run of a workflow \"x\"\n");
     for name in ["nightly", "release"] {
         bench.write("flow.toml", &format!("name = '{name}'\n[step.a]\nrun = 'true'\n"));
@@ -72,7 +72,7 @@ fn a_workflow_whose_runs_have_not_ended_is_known() {
     bench.write("flow.toml", "[step.a]\nrun = 'touch begun; sleep 600'\n");
     let mut child = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
-    check_said(&bench, &["history", "flow"], 0, "no run of \"flow\" has ended yet\n");
+    check_said(&bench, &["history", "flow"], 0, "no finished runs of \"flow\"\n");
     signal(&child, Signal::TERM);
     child.wait().expect("it ends");
 }

@@ -31,7 +31,7 @@ fn check_says_so_when_nothing_is_wrong() {
     assert!(output.status.success());
     let said = stderr(&output);
     assert!(said.starts_with("warning: nothing in this file uses the parameter `x`"), "{said}");
-    assert!(said.ends_with("flow.toml: 1 step, no mistakes\n"), "{said}");
+    assert!(said.ends_with("flow.toml: 1 step, no errors\n"), "{said}");
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn check_takes_several_files_and_ends_as_the_worst_of_them() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(said.contains("--> bad.toml:2:7"), "{said}");
-    assert!(said.contains("windlass: missing.toml cannot be read"), "{said}");
-    assert!(said.ends_with("good.toml: 1 step, no mistakes\n"), "{said}");
+    assert!(said.contains("windlass: cannot read missing.toml"), "{said}");
+    assert!(said.ends_with("good.toml: 1 step, no errors\n"), "{said}");
     assert!(bench.call(&["check", "good.toml", "good.toml"]).status.success());
 }
 
@@ -128,7 +128,7 @@ fn without_a_file_windlass_toml_is_taken() {
     }
     bench.write("windlass.toml", "[step.a]\nrun = 'echo {v}'\n[params]\nv = 1\n");
     assert!(stdout(&bench.call(&["run", "-p", "v=2"])).contains("a | 2\n"));
-    assert_eq!(stderr(&bench.call(&["check"])), "windlass.toml: 1 step, no mistakes\n");
+    assert_eq!(stderr(&bench.call(&["check"])), "windlass.toml: 1 step, no errors\n");
     assert_eq!(stdout(&bench.call(&["graph"])), "● a\n");
     let output = bench.call(&["run", "a"]);
     assert_eq!(output.status.code(), Some(2));
@@ -161,7 +161,7 @@ fn what_init_recommends_works() {
     let bench = Bench::new();
     let output = bench.call(&["init"]);
     let said = stderr(&output);
-    let (_, advice) = said.trim_end().split_once("try: ").expect("it says what to do");
+    let (_, advice) = said.trim_end().split_once("run it with: ").expect("it says what to do");
     let file = bench.read("windlass.toml");
     let listed = file.lines().filter_map(|line| line.strip_prefix("#   "));
     let listed = listed.map(|line| line.split("  ").next().unwrap_or(line));

@@ -45,7 +45,7 @@ fn whether_a_step_is_needed_may_depend_on_what_came_before() {
 #[test]
 fn a_when_that_cannot_be_carried_out_fails_the_step() {
     let flow = "[step.a]\nrun = 'touch a'\nwhen = 'no-such-command'";
-    let bench = check(flow, 1, &["a: failed: when: a command of its condition cannot be found"]);
+    let bench = check(flow, 1, &["a: failed: when: command not found"]);
     assert!(!bench.path("a").exists());
     let killed = "[step.a]\nrun = 'touch a'\nwhen = 'kill -9 $$'";
     check(killed, 1, &["a: failed: when: ended by signal 9"]);
@@ -111,8 +111,7 @@ fn a_person_passes_or_fails_the_guard_of_a_step() {
 fn a_guard_that_times_out_fails_the_step_if_it_says_so() {
     let flow = "[step.a]\nrun = 'true'\nguard = 'g'\n[step.b]\nafter = ['a']\nrun = 'true'\n\
         [guard.g]\ncondition = 'echo no; false'\nretry = { max = 2, interval = '5ms' }\non_timeout = 'fail'";
-    let why =
-        "a: failed: guard g: did not pass any of its 3 checks; its last check: exit code 1: no";
+    let why = "a: failed: guard g: did not pass in 3 checks; last check: exit code 1: no";
     check(flow, 1, &[why, "b: blocked: a failed"]);
 }
 
@@ -134,7 +133,7 @@ fn what_a_step_has_to_ensure_holds_before_it_has_succeeded() {
     check(flow, 0, &["a: started", "a: succeeded", "b: started"]);
     let fails = "[step.a]\nrun = 'echo x >> ran'\nensure = 'no'\nretry = { count = 2, delay = '1ms' }\n\
         [guard.no]\ncondition = 'false'\nretry = { max = 1, interval = '1ms' }\non_timeout = 'fail'";
-    let bench = check(fails, 1, &[", attempt 3 of 3: guard no: did not pass any of its 2 checks"]);
+    let bench = check(fails, 1, &[", attempt 3 of 3: guard no: did not pass in 2 checks"]);
     assert_eq!(bench.read("ran"), "x\nx\nx\n", "it is a failure like any other");
 }
 
@@ -315,7 +314,7 @@ fn a_guard_that_fails_at_once_is_not_waited_for() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     check_told(
         &output,
-        &["a: failed: guard g: did not pass its only check; its last check: exit code 1"],
+        &["a: failed: guard g: did not pass its only check; last check: exit code 1"],
     );
     assert!(!stderr(&output).contains("waits for"), "{}", stderr(&output));
 }

@@ -75,7 +75,7 @@ some output
 an error
 
 run RUN failed after TIME: 2 succeeded, 1 failed, 1 blocked
-try again with: windlass retry RUN
+to retry: windlass retry RUN
 ";
     assert_eq!(masked(&terminal.screen(), &bench.run_id()), expected);
 }
@@ -213,7 +213,7 @@ fn a_run_that_is_asked_to_stop_says_what_it_waits_for() {
     terminal.until("the footer", |screen| footers(screen) == 1);
     terminal.signal(Signal::INT);
     terminal.until("that it stops", |screen| {
-        screen.contains("stopping: 1 step asked to end; once more kills")
+        screen.contains("stopping: waiting for 1 step to end; Ctrl-C again kills it")
     });
     bench.write("go", "");
     assert_eq!(terminal.end().code(), Some(130));
@@ -223,7 +223,7 @@ run RUN: 4 steps
 begin
 Compiling
 run RUN was interrupted after TIME: 1 succeeded
-go on with: windlass resume RUN
+to resume: windlass resume RUN
 ";
     assert_eq!(masked(&terminal.screen(), &bench.run_id()), expected);
 }
@@ -317,7 +317,7 @@ fn of_much_output_the_last_lines_are_shown_and_where_the_rest_is() {
     assert!(terminal.end().success(), "{}", terminal.screen());
     let screen = terminal.screen();
     let more =
-        format!("    the last lines of more: windlass log {}/loud\n    491\n", bench.run_id());
+        format!("    the last lines; for all: windlass log {}/loud\n    491\n", bench.run_id());
     assert!(screen.contains(&more) && screen.contains("\n    500\n"), "{screen}");
 }
 

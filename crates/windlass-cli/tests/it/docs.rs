@@ -1,5 +1,5 @@
 //! What the documentation shows is so. Every fenced block of every page has a test that holds it to
-//! what it says: workflows have no mistakes, commands run and print what stands below them, events
+//! what it says: workflows have no errors, commands run and print what stands below them, events
 //! are as their schema says. Blocks of Rust are doctests of the library.
 
 mod console;
@@ -11,6 +11,7 @@ use std::fs;
 use std::process::Output;
 
 use crate::bench::{Bench, repository, stderr, stdout};
+use crate::terminal::masked_line;
 
 /// A fenced piece of a page.
 pub(crate) struct Block {
@@ -319,16 +320,14 @@ fn check_shown(shown: &Block, output: &Output) {
     }
 }
 
-/// A line without what differs from run to run: ids, times, when it is tried again, and which GPU it
-/// was.
+/// Returns a line without what differs from run to run: ids, durations and the number of the GPU.
 fn plain(line: &str) -> String {
-    let line = line.split(" again in ").next().unwrap_or(line);
-    let line = line.split(" on GPU ").next().unwrap_or(line);
+    let line = masked_line(line);
+    let line = line.split(" on GPU ").next().unwrap_or(&line);
     let id = |word: &str| word.len() == 8 && word.chars().all(|c| c.is_ascii_hexdigit());
     let words = line.split(' ').map(|word| match word.split_once('/') {
         Some((run, step)) if id(run) => format!("RUN/{step}"),
         _ if id(word) => "RUN".to_owned(),
-        _ if word.parse::<f64>().is_ok() && word.contains('.') => "TIME".to_owned(),
         _ => word.to_owned(),
     });
     words.collect::<Vec<_>>().join(" ")

@@ -43,9 +43,7 @@ fn most_at_once(output: &Output, beginning: &str) -> i32 {
     let told = said.lines().filter(|line| line.starts_with(beginning));
     let changes = told.filter_map(|line| match line.split_once(": ")?.1 {
         told if told.starts_with("started") => Some(1),
-        told if told.starts_with("succeeded") || told.contains("it will be tried again") => {
-            Some(-1)
-        }
+        told if told.starts_with("succeeded") || told.contains("; retry in") => Some(-1),
         other => panic!("unexpected: {other}"),
     });
     running(changes)
@@ -77,7 +75,7 @@ fn examples_have_neither_mistakes_nor_warnings_and_look_alike() {
         check_form(name, &text);
         let output = check(&bench(name), &["check", name], 0);
         let said = stderr(&output);
-        assert!(said.lines().count() == 1 && said.ends_with("no mistakes\n"), "{said}");
+        assert!(said.lines().count() == 1 && said.ends_with("no errors\n"), "{said}");
     }
 }
 
@@ -243,7 +241,7 @@ fn downloads_that_were_refused_are_tried_again_until_all_files_are_whole() {
         let [here, there] = ["", "server/"].map(|dir| format!("out/download/{dir}{file}"));
         assert_eq!(bench.read(&here), bench.read(&there));
         let step = format!("fetch[{file}]");
-        assert_eq!(told(&output, &step, "exit code 7; it will be tried again"), 1);
+        assert_eq!(told(&output, &step, "exit code 7; retry in"), 1);
         assert_eq!(told(&output, &step, "attempt 2 of 6"), 2, "it began and ended");
         assert!(!bench.path(&format!("{here}.part")).exists());
     }
@@ -328,7 +326,7 @@ fn a_bad_night_is_cleaned_up_after_and_told_of() {
 fn a_backup_that_is_not_whole_has_failed() {
     let bench = changed("nightly.toml", "cp database backup.new", "head database > backup.new");
     let output = check(&bench, &["run", "nightly.toml"], 1);
-    let why = "attempt 2 of 2: guard backup_is_whole: did not pass any of its 6 checks";
+    let why = "attempt 2 of 2: guard backup_is_whole: did not pass in 6 checks";
     assert_eq!(told(&output, "backup", why), 1, "{}", stderr(&output));
     assert!(
         !bench.path("out/nightly/offsite").exists() && !bench.path("out/nightly/closed").exists()

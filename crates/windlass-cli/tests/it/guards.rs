@@ -26,8 +26,8 @@ fn a_check_passes_is_not_yet_or_is_broken() {
     check("condition = 'true'", 0, "g: passed");
     check("condition = 'echo too early >&2; exit 3'", 75, "exit code 3: too early");
     check("condition = 'kill -KILL $$'", 75, "ended by signal 9");
-    check("condition = 'no-such-command-anywhere'", 127, "cannot be found");
-    check("condition = './flow.toml'", 126, "cannot be executed");
+    check("condition = 'no-such-command-anywhere'", 127, "command not found");
+    check("condition = './flow.toml'", 126, "cannot execute a command");
     check(
         "condition = 'exit 1'\nretry = { max = 0, interval = '1s' }\non_timeout = 'fail'",
         124,
@@ -47,7 +47,7 @@ fn a_file_with_guards_alone_is_enough() {
     assert!(output.status.success(), "{}", stderr(&output));
     let output = bench.call(&["check", "guards.toml"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(stderr(&output), "guards.toml: 2 guards, no mistakes\n");
+    assert_eq!(stderr(&output), "guards.toml: 2 guards, no errors\n");
     for verb in ["run", "graph"] {
         let output = bench.call(&[verb, "guards.toml"]);
         assert_eq!(output.status.code(), Some(2), "{verb}");

@@ -73,7 +73,7 @@ fn a_run_whose_disk_is_full_stops_and_goes_on_when_there_is_room() {
     let Some(output) = in_namespace(&bench, script) else { return };
     let said = || format!("{}{}{}", bench.read("said"), bench.read("again"), stderr(&output));
     assert_eq!(stdout(&output), "code 69\ncode 0\n", "{}", said());
-    assert!(bench.read("said").contains("go on with: windlass resume"), "{}", said());
+    assert!(bench.read("said").contains("to resume: windlass resume"), "{}", said());
     let before = bench.read("before").lines().count();
     let record = bench.read("record");
     let mut steps: Vec<_> = record.lines().collect();
@@ -97,7 +97,7 @@ fn check_without_logs(bench: &Bench, next: &str, said: &str) {
     assert_eq!(output.status.code(), Some(69), "{next}: {}", stderr(&output));
     let said = format!("windlass: {said}: No such file or directory (os error 2)\n");
     assert!(stderr(&output).ends_with(&said), "{}", stderr(&output));
-    assert!(stderr(&output).contains("go on with: windlass resume"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("to resume: windlass resume"), "{}", stderr(&output));
     assert_eq!(bench.read("record"), "");
     bench.write("again", "");
     bench.call(&["resume", "last"]);

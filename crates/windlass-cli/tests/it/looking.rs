@@ -78,7 +78,7 @@ fn attempts_without_a_limit_are_counted_without_one() {
     check(Stage::live(), retried, &["log", "last"], "==> a (attempt 1): retry");
     check(Stage::live(), retried, &["show", "last"], "retrying  1      ");
     let failed = "0 retry a 7\n2000 start a\n3000 failed a 1";
-    check(Stage::new(), failed, &["why", "last/a"], "after 1.0 s (attempt 2): exit 1\n");
+    check(Stage::new(), failed, &["why", "last/a"], "after 1.0 s (attempt 2): exit code 1\n");
 }
 
 #[test]

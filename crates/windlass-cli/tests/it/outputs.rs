@@ -154,7 +154,7 @@ run   = "echo {writes.a} > seen"
     let why = "the step cannot be started: it needs {writes.b}, but step \"writes\" has not written \
                the output \"b\"; have it write a line b=VALUE to the file $WINDLASS_OUTPUT";
     assert_eq!(told.matches(&format!("windlass: {why}")).count(), 2, "in the logs: {told}");
-    assert_eq!(told.matches(&format!(" s: {why}")).count(), 4, "and wherever it is told: {told}");
+    assert_eq!(told.matches(&format!("ms: {why}")).count(), 4, "and wherever it is told: {told}");
     assert!(!bench.path("never").exists());
     assert_eq!(bench.read("seen"), "1\n");
 }
@@ -174,8 +174,8 @@ run   = "touch never"
     );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
-    let why = "what it wrote to $WINDLASS_OUTPUT: line 1 is not of the form key=value";
-    assert!(told.contains(&format!(" s: {why}\n")), "{told}");
+    let why = "invalid $WINDLASS_OUTPUT: line 1 is not of the form key=value";
+    assert!(told.contains(&format!("ms: {why}\n")), "{told}");
     let shown = stdout(&bench.call(&["show", "last", "--json"]));
     assert!(shown.contains(r#""end":"failed","code":0"#) && shown.contains(why), "{shown}");
     assert!(!bench.path("never").exists());
@@ -235,7 +235,7 @@ run   = "echo well > seen"
     let told = stdout(&output) + &stderr(&output);
     let why = "the step cannot be started: invalid lock name: ";
     assert_eq!(told.matches(&format!("windlass: {why}")).count(), 2, "in the logs: {told}");
-    assert_eq!(told.matches(&format!(" s: {why}")).count(), 4, "and wherever it is told: {told}");
+    assert_eq!(told.matches(&format!("ms: {why}")).count(), 4, "and wherever it is told: {told}");
     assert!(!bench.path("never").exists());
     assert_eq!(bench.read("seen"), "well\n");
 }

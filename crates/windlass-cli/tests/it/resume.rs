@@ -220,7 +220,7 @@ fn output_of_an_attempt_that_was_interrupted_is_not_printed_again() {
         bench.write("go", "");
         let resumed = bench.call(&["resume", "last", "--output", mode]);
         assert_eq!(stdout(&resumed), expected, "{mode}");
-        let told = "only: will be tried again: attempt 1 was interrupted\n";
+        let told = "only: will run again: attempt 1 was interrupted\n";
         assert_eq!(stderr(&resumed).contains(told), mode != "raw", "{}", stderr(&resumed));
         let retried = bench.call(&["retry", "last", "--output", mode]);
         let of_bad = expected.lines().last().expect("a line");

@@ -264,7 +264,7 @@ fn a_signal_ends_attach_and_not_the_run() {
     signal(&attached.process, Signal::INT);
     let (code, _, said) = attached.end();
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains(&format!("come back with: windlass attach {run}")), "{said}");
+    assert!(said.contains(&format!("to attach: windlass attach {run}")), "{said}");
     service.bench.write("go", "");
     service.wait(&run, 0);
 }

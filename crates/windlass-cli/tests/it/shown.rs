@@ -49,7 +49,7 @@ fn check(arguments: &[&str], variables: &[(&str, &str)], out: &str, err: &str) {
 const TRANSITIONS: &str = "\
 run RUN: 3 steps
 a: started
-a: attempt 1 of 2 ended after TIME: exit code 1; it will be tried again in TIME
+a: attempt 1 of 2 failed after TIME: exit code 1; retry in TIME
 a: started, attempt 2 of 2
 a: succeeded in TIME, attempt 2 of 2
 b: started
@@ -58,7 +58,7 @@ c: blocked: b failed
 x b: failed after TIME: exit code 3
 log: LOGS/RUN/2-b.1.log
 run RUN failed after TIME: 1 succeeded, 1 failed, 1 blocked
-try again with: windlass retry RUN
+to retry: windlass retry RUN
 ";
 
 #[test]
@@ -79,7 +79,7 @@ fn raw_output_is_what_the_steps_wrote() {
 x b: failed after TIME: exit code 3
 log: LOGS/RUN/2-b.1.log
 run RUN failed after TIME: 1 succeeded, 1 failed, 1 blocked
-try again with: windlass retry RUN
+to retry: windlass retry RUN
 ";
     let said = format!("run RUN: 3 steps\n{said}");
     check(&["--output", "raw"], &[], "a 1\na 2\nout\nerr, no end", &said);
@@ -93,7 +93,7 @@ out
 err, no end
 
 run RUN failed after TIME: 1 succeeded, 1 failed, 1 blocked
-try again with: windlass retry RUN
+to retry: windlass retry RUN
 ";
     check(&["--output", "quiet"], &[], "", said);
     check(&[], &[("WINDLASS_OUTPUT_MODE", "quiet")], "", said);
@@ -106,7 +106,7 @@ fn services_get_folds_and_annotations() {
     bench.write("flow.toml", FLOW);
     let output = run(&bench, &["--output", "group"], &[("GITHUB_ACTIONS", "true")]);
     let expected = "\
-::group::a: attempt 1 of 2 ended after TIME: exit code 1; it will be tried again in TIME
+::group::a: attempt 1 of 2 failed after TIME: exit code 1; retry in TIME
 a 1
 ::endgroup::
 ::group::a: succeeded in TIME, attempt 2 of 2
@@ -230,7 +230,8 @@ fn a_run_that_is_asked_to_stop_says_so_in_every_form() {
         signal(&child, Signal::TERM);
         let said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let mut said = said.map(|line| line.expect("text"));
-        let stopping = |line: &String| line == "stopping: 1 step asked to end; once more kills";
+        let stopping =
+            |line: &String| line == "stopping: waiting for 1 step to end; Ctrl-C again kills it";
         assert!(said.any(|line| stopping(&line)), "{arguments:?}");
         bench.write("go", "");
         assert_eq!(child.wait().expect("it ends").code(), Some(143), "{arguments:?}");

@@ -59,9 +59,31 @@ fn a_step_that_follows_several_that_are_tried_again_changes_its_state_once() {
     let output = bench.call(&["retry", "last"]);
     let told = stderr(&output);
     let of_b: Vec<_> = told.lines().filter(|line| line.starts_with("b: ")).collect();
-    assert_eq!(of_b[..2], ["b: will be tried again", "b: started"], "{told}");
-    assert_eq!(told.matches("will be tried again").count(), 4, "{told}");
+    assert_eq!(of_b[..2], ["b: will run again", "b: started"], "{told}");
+    assert_eq!(told.matches("will run again").count(), 4, "{told}");
     assert!(output.status.success(), "{told}");
+}
+
+#[test]
+fn a_retried_run_restores_all_retries_and_counts_its_attempts_with_the_earlier_ones() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'exit 3'\nretry = { count = 1, delay = '1ms' }\n");
+    let attempts = |arguments: &[&str]| {
+        let told = stderr(&bench.call(arguments));
+        let started = told.lines().filter_map(|line| line.strip_prefix("a: started, attempt "));
+        let started: Vec<_> = started.map(str::to_owned).collect();
+        assert!(
+            told.contains(&format!("attempt {}: exit code 3", started.last().unwrap())),
+            "{told}"
+        );
+        started
+    };
+    assert_eq!(attempts(&["run", "flow.toml"]), ["2 of 2"]);
+    assert_eq!(attempts(&["retry", "last"]), ["3 of 4", "4 of 4"]);
+    let shown = stdout(&bench.call(&["show"]));
+    assert!(shown.contains("failed  4/4"), "{shown}");
+    let why = stdout(&bench.call(&["why", "last/a"]));
+    assert!(why.contains("(attempt 4 of 4): exit code 3"), "{why}");
 }
 
 /// All of it is told at once.
@@ -73,7 +95,7 @@ fn a_step_that_is_tried_again_and_blocked_again_has_its_reason_where_it_is_block
     assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
     let output = bench.call(&["retry", "last"]);
     let told = stderr(&output);
-    assert!(told.contains("b: will be tried again\n"), "{told}");
+    assert!(told.contains("b: will run again\n"), "{told}");
     assert!(told.contains("b: blocked: a failed\n"), "{told}");
 }
 
@@ -320,7 +342,7 @@ fn a_decision_about_an_interrupted_run_is_refused_instead_of_being_lost() {
     for step in ["before", "behind"] {
         let output = bench.call(&["approve", &format!("last/{step}")]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        let why = format!("the run is interrupted; go on with: windlass resume {run}\n");
+        let why = format!("the run is interrupted; to resume: windlass resume {run}\n");
         assert!(stderr(&output).ends_with(&why), "{}", stderr(&output));
     }
     let why = stdout(&bench.call(&["why"]));

@@ -154,7 +154,8 @@ pub(crate) fn masked(text: &str, run: &str) -> String {
     text.lines().map(|line| masked_line(line).replace(run, "RUN") + "\n").collect()
 }
 
-fn masked_line(line: &str) -> String {
+/// Returns a line with `TIME` in place of each duration, and `*` for a spinner.
+pub(crate) fn masked_line(line: &str) -> String {
     let spins = |c: char| if ('\u{2800}'..'\u{2900}').contains(&c) { '*' } else { c };
     let line: String = line.chars().map(spins).collect();
     let words: Vec<_> = line.split_whitespace().collect();

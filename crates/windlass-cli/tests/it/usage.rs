@@ -40,7 +40,7 @@ fn what_cannot_be_found_is_told_plainly() {
     let bench = Bench::new();
     let output = bench.call(&["run", "nothing.toml"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("nothing.toml cannot be read"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot read nothing.toml"), "{}", stderr(&output));
     let output = bench.call(&["resume", "zz"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("no run \"zz\""), "{}", stderr(&output));

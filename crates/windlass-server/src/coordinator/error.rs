@@ -96,7 +96,7 @@ pub enum RunError {
         outcome: RunOutcome,
     },
     /// The run has not ended, so there is nothing to try again.
-    #[error("run {run} has not ended; go on with it first: windlass resume {run}")]
+    #[error("run {run} has not ended; resume it first: windlass resume {run}")]
     NotOver {
         /// The run.
         run: String,

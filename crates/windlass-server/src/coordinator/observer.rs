@@ -162,6 +162,7 @@ impl Observer {
             step,
             state,
             attempt,
+            most_attempts: schedule.most_attempts(work),
             at_nanos: at.as_nanos(),
             log,
             finally_log,

@@ -36,6 +36,8 @@ pub struct Change<'a> {
     pub state: WorkState,
     /// Its latest attempt, from 1; 0 before the first.
     pub attempt: u32,
+    /// The number of attempts it may have in all.
+    pub most_attempts: u32,
     /// When, in nanoseconds since 1970.
     pub at_nanos: u64,
     /// Where the output of that attempt is, if there was one.

@@ -112,8 +112,10 @@ impl fmt::Display for NotYet {
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.code == 127 { "cannot be found" } else { "cannot be executed" };
-        write!(f, "a command of its condition {what}")?;
+        f.write_str(match self.code {
+            127 => "command not found",
+            _ => "cannot execute a command",
+        })?;
         if self.said.is_empty() { Ok(()) } else { write!(f, ": {}", self.said) }
     }
 }

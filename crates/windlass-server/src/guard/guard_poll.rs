@@ -80,7 +80,7 @@ pub enum PollStep {
 /// use windlass_server::UsedUp;
 ///
 /// assert_eq!(UsedUp::Checks(1).to_string(), "did not pass its only check");
-/// assert_eq!(UsedUp::Checks(3).to_string(), "did not pass any of its 3 checks");
+/// assert_eq!(UsedUp::Checks(3).to_string(), "did not pass in 3 checks");
 /// assert_eq!(UsedUp::Time(Duration::from_secs(5)).to_string(), "timed out after 5s");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl fmt::Display for UsedUp {
         match self {
             UsedUp::Time(timeout) => write!(f, "timed out after {}", format_duration(*timeout)),
             UsedUp::Checks(1) => write!(f, "did not pass its only check"),
-            UsedUp::Checks(checks) => write!(f, "did not pass any of its {checks} checks"),
+            UsedUp::Checks(checks) => write!(f, "did not pass in {checks} checks"),
         }
     }
 }

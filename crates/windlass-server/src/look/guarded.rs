@@ -35,7 +35,7 @@ impl GuardTimes {
     pub(super) fn tell(&self, schedule: &Schedule, steps: &mut [StepView]) {
         for place in 0..steps.len() {
             let work = WorkId::from_index(place);
-            if schedule.step(work).guards.is_empty() {
+            if schedule.step(work).gate.guards.is_empty() {
                 continue;
             }
             let gated = schedule.engine().phase(work) == Some(Phase::Gated);

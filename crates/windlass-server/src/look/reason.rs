@@ -169,7 +169,7 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
         }
         Reason::Gate if guards(view, work).is_empty() => {
             let plan = view.schedule.plan();
-            let guards = plan.steps[work.index()].guards.iter();
+            let guards = plan.steps[work.index()].gate.guards.iter();
             let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
             vec![WaitReason::Gate { guards }]
         }
@@ -184,7 +184,7 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
         // The names and guards that refuse it are reasons of their own.
         Reason::Outside | Reason::Gate | Reason::Queued { ahead: 0, .. } => Vec::new(),
         Reason::Queued { ahead, first } => {
-            vec![WaitReason::Line { ahead: *ahead, first: name(*first) }]
+            vec![WaitReason::Queue { ahead: *ahead, first: name(*first) }]
         }
         _ => vec![WaitReason::Starting],
     }
@@ -223,7 +223,7 @@ fn short(
         }
         (Short::Limit { free, reserved }, _) => {
             let free = Amount::from_steps(u64::try_from((free - reserved).max(0)).unwrap_or(0));
-            WaitReason::Resource { name, wanted, free, holders, set_aside_for: reserved_for }
+            WaitReason::Resource { name, wanted, free, holders, reserved_for }
         }
         (Short::Rate { at } | Short::Quota { at }, _) => {
             let at_ms = (at != Timestamp::MAX).then(|| millis(at));

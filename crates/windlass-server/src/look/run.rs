@@ -141,9 +141,10 @@ impl RunView {
     pub fn guards(&self, place: usize) -> Vec<&str> {
         let plan = self.schedule.plan();
         let step = &plan.steps[place];
-        step.guards
+        step.gate
+            .guards
             .iter()
-            .chain(&step.ensures)
+            .chain(&step.ending.ensures)
             .map(|guard| plan.guards[*guard].name.as_str())
             .collect()
     }
@@ -330,7 +331,7 @@ impl Journal<'_> {
             declared: step.declared.clone(),
             state,
             attempts,
-            most_attempts: step.retry.count.saturating_add(1),
+            most_attempts: self.schedule.most_attempts(work),
             after: step.after.clone(),
             guarded_ms: None,
             unbegun: unbegun.filter(|unbegun| is_latest(unbegun, state, last)),

@@ -20,7 +20,7 @@ pub struct StepView {
     pub state: StepState,
     /// Its attempts, the first one first.
     pub attempts: Vec<AttemptView>,
-    /// How often it may be tried in all.
+    /// The number of attempts it may have in all.
     pub most_attempts: u32,
     /// What it waits for: places in [`RunView::steps`](super::RunView::steps).
     pub after: Vec<Edge>,

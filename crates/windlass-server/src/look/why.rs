@@ -181,7 +181,7 @@ pub enum WaitReason {
         /// The steps that have some of it.
         holders: Vec<String>,
         /// The step that some of it is reserved for.
-        set_aside_for: Option<String>,
+        reserved_for: Option<String>,
     },
     /// Too much was started lately.
     Rate {
@@ -193,7 +193,7 @@ pub enum WaitReason {
         at_ms: Option<i64>,
     },
     /// Other steps are ahead of it in the run's queue.
-    Line {
+    Queue {
         /// How many.
         ahead: usize,
         /// The first of them.

@@ -30,7 +30,7 @@ impl Closing {
         let Self { mut ended, log, output } = self;
         let logged = if log.has_tail() { log.complete() } else { Ok(()) };
         if let Some(error) = output.and_then(|output| outputs::read(&output).err()) {
-            ended.flaw = Some(format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
+            ended.flaw = Some(format!("invalid $WINDLASS_OUTPUT: {error}"));
         }
         if let Some(flaw) = &ended.flaw {
             outputs::complain(log.path(), flaw);

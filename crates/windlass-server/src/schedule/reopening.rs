@@ -21,7 +21,7 @@ impl Schedule {
         }
         let changes = self.transitions.split_off(before);
         self.transitions.extend(net(changes));
-        self.reopened = true;
+        self.times.reopened = true;
         self.blamed.clear();
         Ok(())
     }

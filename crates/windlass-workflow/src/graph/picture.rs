@@ -161,11 +161,11 @@ fn caption(node: &StepNode<'_>, nodes: &[StepNode<'_>]) -> String {
         }
     }
     let marks = [
-        (node.first.when.is_some(), "when"),
-        (!node.first.guards.is_empty(), "guard"),
-        (!node.first.ensures.is_empty(), "ensure"),
-        (!node.first.locks.is_empty(), "lock"),
-        (!node.first.semaphores.is_empty(), "semaphore"),
+        (node.first.gate.when.is_some(), "when"),
+        (!node.first.gate.guards.is_empty(), "guard"),
+        (!node.first.ending.ensures.is_empty(), "ensure"),
+        (!node.first.needs.locks.is_empty(), "lock"),
+        (!node.first.needs.semaphores.is_empty(), "semaphore"),
     ];
     parts.extend(marks.iter().filter(|(set, _)| *set).map(|(_, mark)| (*mark).to_owned()));
     match parts.as_slice() {

@@ -18,7 +18,7 @@ use crate::file::{NamesOr, OneOrMany};
 use crate::limits;
 use crate::script::{Command, Shell};
 use crate::spanned::Field;
-use crate::step::{SemaphoreSlots, Step};
+use crate::step::{Ending, Execution, Gate, Needs, SemaphoreSlots, Step};
 use crate::template::Template;
 
 /// Returns all steps, in the order of the file, with the spans of their edges. Stops at the step that
@@ -63,41 +63,75 @@ struct StepReader<'a> {
 
 impl StepReader<'_> {
     fn step(&self) -> Step {
-        let Self { texts, scope, defaults, .. } = self;
-        let (table, owner, diagnostics) = (self.step.table, &scope.owner, texts.diagnostics);
-        let mut env = defaults.env.clone();
-        environment(&table.env, scope, texts, &mut env);
-        let shell =
-            shell(&table.shell, owner, diagnostics).unwrap_or_else(|| defaults.shell.clone());
+        let (table, owner) = (self.step.table, &self.scope.owner);
+        let shell = shell(&table.shell, owner, self.texts.diagnostics);
+        let shell = shell.unwrap_or_else(|| self.defaults.shell.clone());
         // `when` and `finally` are always for a POSIX shell.
         let posix = if shell.is_posix() { shell.clone() } else { Shell::default() };
-        let when = table.when.with_span();
-        let subject = |key: &str| format!("{owner}: `{key}`");
         Step {
             name: String::new(),
             declared: self.step.key.as_str().to_owned(),
             each: Vec::new(),
-            run: self.run(&shell),
             after: Vec::new(),
-            when: when.and_then(|(text, span)| script(text, span, scope, &posix, texts)),
-            uses: self.index.uses(&table.uses, owner, diagnostics, defaults.uses.clone()),
+            gate: self.gate(&posix),
+            priority: table.priority.value().copied().unwrap_or(self.defaults.priority),
+            needs: self.needs(),
+            execution: self.execution(&shell),
+            ending: self.ending(&posix),
+        }
+    }
+
+    fn gate(&self, posix: &Shell) -> Gate {
+        let table = self.step.table;
+        let when = table.when.with_span();
+        let when = when.and_then(|(text, span)| script(text, span, &self.scope, posix, self.texts));
+        Gate { when, guards: self.guards(&table.guard) }
+    }
+
+    fn needs(&self) -> Needs {
+        let (owner, diagnostics) = (&self.scope.owner, self.texts.diagnostics);
+        let defaults = self.defaults.uses.clone();
+        Needs {
+            resources: self.index.uses(&self.step.table.uses, owner, diagnostics, defaults),
             locks: self.locks(),
             semaphores: self.semaphores(),
-            guards: self.guards(&table.guard),
-            ensures: self.guards(&table.ensure),
-            priority: table.priority.value().copied().unwrap_or(defaults.priority),
-            timeout: some_time(&table.timeout, &subject("timeout"), diagnostics)
-                .or(defaults.timeout),
-            grace: any_time(&table.grace, &subject("grace"), diagnostics).or(defaults.grace),
-            linger: any_time(&table.linger, &subject("linger"), diagnostics).or(defaults.linger),
-            log_limit: log_limit(&table.log_limit, &subject("log_limit"), diagnostics)
-                .unwrap_or(defaults.log_limit),
-            retry: retry(&table.retry, owner, diagnostics)
-                .unwrap_or_else(|| defaults.retry.clone()),
-            finally: command(&table.finally, scope, &posix, texts),
+        }
+    }
+
+    fn execution(&self, shell: &Shell) -> Execution {
+        let Self { texts, scope, defaults, .. } = self;
+        let table = self.step.table;
+        let mut env = defaults.env.clone();
+        environment(&table.env, scope, texts, &mut env);
+        Execution {
+            run: self.run(shell),
             env,
             dir: dir(&table.dir, scope, texts).or_else(|| defaults.dir.clone()),
+            log_limit: log_limit(&table.log_limit, &self.subject("log_limit"), texts.diagnostics)
+                .unwrap_or(defaults.log_limit),
         }
+    }
+
+    fn ending(&self, posix: &Shell) -> Ending {
+        let Self { texts, scope, defaults, .. } = self;
+        let (table, diagnostics) = (self.step.table, texts.diagnostics);
+        let timeout = some_time(&table.timeout, &self.subject("timeout"), diagnostics);
+        let grace = any_time(&table.grace, &self.subject("grace"), diagnostics);
+        let linger = any_time(&table.linger, &self.subject("linger"), diagnostics);
+        let retry = retry(&table.retry, &scope.owner, diagnostics);
+        Ending {
+            timeout: timeout.or(defaults.timeout),
+            grace: grace.or(defaults.grace),
+            linger: linger.or(defaults.linger),
+            ensures: self.guards(&table.ensure),
+            retry: retry.unwrap_or_else(|| defaults.retry.clone()),
+            finally: command(&table.finally, scope, posix, texts),
+        }
+    }
+
+    /// Returns what a diagnostic calls a key of the step.
+    fn subject(&self, key: &str) -> String {
+        format!("{}: `{key}`", self.scope.owner)
     }
 
     fn run(&self, shell: &Shell) -> Command {

@@ -23,7 +23,9 @@ pub(super) fn warn(file: &File, plan: &Plan, texts: &TextReader<'_>) {
 fn unused_guards(file: &File, plan: &Plan, texts: &TextReader<'_>) {
     for (place, (key, ..)) in file.guard.entries().enumerate() {
         let mut steps = plan.steps.iter();
-        if !steps.any(|step| step.guards.contains(&place) || step.ensures.contains(&place)) {
+        if !steps
+            .any(|step| step.gate.guards.contains(&place) || step.ending.ensures.contains(&place))
+        {
             let name = key.as_str();
             let message = format!("no step uses the guard `{name}`");
             let help = format!(
@@ -37,7 +39,8 @@ fn unused_guards(file: &File, plan: &Plan, texts: &TextReader<'_>) {
 fn unused_resources(file: &File, plan: &Plan, texts: &TextReader<'_>) {
     for (key, ..) in file.resource.entries() {
         let name = key.as_str();
-        if !plan.steps.iter().any(|step| step.uses.iter().any(|(used, _)| used == name)) {
+        if !plan.steps.iter().any(|step| step.needs.resources.iter().any(|(used, _)| used == name))
+        {
             let message = format!("no step uses the resource `{name}`");
             let help = format!("add use = {{ {name} = 1 }} to a step, or leave it out");
             texts.diagnostics.lint(Diagnostic::new(key.span.clone(), message, "unused").help(help));
@@ -84,12 +87,12 @@ fn items_in_finally(file: &File, plan: &Plan, texts: &TextReader<'_>) {
     for (key, table, _) in file.step.entries() {
         let Some((finally, span)) = table.finally.with_span() else { continue };
         let Some(step) = steps.get(key.as_str()) else { continue };
-        let has = |name: &str| step.uses.iter().any(|(used, _)| used == name);
+        let has = |name: &str| step.needs.resources.iter().any(|(used, _)| used == name);
         for (_, variable) in variables.iter().filter(|(name, _)| has(name)) {
             let finally = finally.with_spans(span.clone());
             for (_, span) in finally.into_iter().filter(|(text, _)| refers_to(text, variable)) {
                 // The step may set a variable of the same name itself.
-                if !step.env.contains_key(variable) {
+                if !step.execution.env.contains_key(variable) {
                     texts.diagnostics.warn(unset_in_finally(key.as_str(), variable, span));
                 }
             }

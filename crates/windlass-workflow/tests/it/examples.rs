@@ -55,11 +55,14 @@ fn by_name(plan: &Plan) -> BTreeMap<String, String> {
         let after =
             step.after.iter().map(|edge| (each_name(&plan.steps[edge.step]), edge.condition));
         let after: BTreeSet<_> = after.collect();
-        let guards: BTreeSet<_> = step.guards.iter().chain(&step.ensures).map(guard).collect();
+        let guards: BTreeSet<_> =
+            step.gate.guards.iter().chain(&step.ending.ensures).map(guard).collect();
         let each: BTreeMap<_, _> = step.each.iter().cloned().collect();
-        let (run, when, uses, env) = (&step.run, &step.when, &step.uses, &step.env);
-        let rest = (&step.locks, &step.retry, step.timeout, step.grace, step.priority, &step.dir);
-        format!("{after:?} {guards:?} {each:?} {run:?} {when:?} {uses:?} {env:?} {rest:?}")
+        let start = (&step.gate.when, step.priority);
+        let needs = (&step.needs.resources, &step.needs.locks);
+        let execution = (&step.execution.run, &step.execution.env, &step.execution.dir);
+        let end = (&step.ending.retry, step.ending.timeout, step.ending.grace);
+        format!("{after:?} {guards:?} {each:?} {start:?} {needs:?} {execution:?} {end:?}")
     };
     let mut all: BTreeMap<_, _> = plan.steps.iter().map(|s| (each_name(s), step(s))).collect();
     all.extend(plan.guards.iter().map(|guard| (guard.name.clone(), format!("{guard:?}"))));

@@ -48,22 +48,27 @@ fn the_guides_file_has_the_plan_that_its_comments_describe() {
 #[test]
 fn the_steps_of_the_guide_have_every_key() {
     let plan = plan(NIGHTLY);
-    let retry = &step(&plan, "fetch").retry;
+    let retry = &step(&plan, "fetch").ending.retry;
     assert_eq!((retry.count, retry.backoff, retry.jitter), (5, Backoff::Exponential, Jitter::Full));
     assert_eq!(retry.on_exit.as_deref(), Some(&[6, 7, 28][..]));
     let report = step(&plan, "report");
     assert_eq!(report.after.len(), 3);
     assert!(report.after.iter().all(|edge| edge.condition == EdgeCondition::Done));
     let deploy = step(&plan, "deploy");
-    let lock = deploy.locks[0].fill(|variable| plan.value(deploy, variable));
+    let lock = deploy.needs.locks[0].fill(|variable| plan.value(deploy, variable));
     assert_eq!(lock.as_deref(), Ok("deploy-staging"));
-    assert_eq!((deploy.semaphores[0].semaphore, deploy.semaphores[0].weight), (0, 2));
-    assert_eq!((deploy.guards.as_slice(), deploy.ensures.as_slice()), (&[0][..], &[1][..]));
+    let slots = deploy.needs.semaphores[0];
+    assert_eq!((slots.semaphore, slots.weight), (0, 2));
+    assert_eq!((&deploy.gate.guards[..], &deploy.ending.ensures[..]), (&[0][..], &[1][..]));
     assert_eq!(plan.guards[0].on_timeout, GuardAction::Escalate);
     assert_eq!(plan.guards[0].wake_on[0].to_string(), "approval:{env}:given");
-    assert!(deploy.when.is_some() && deploy.finally.is_some() && deploy.grace.is_some());
+    assert!(
+        deploy.gate.when.is_some()
+            && deploy.ending.finally.is_some()
+            && deploy.ending.grace.is_some()
+    );
     let output = Variable::Output { step: "report".to_owned(), key: "url".to_owned() };
-    assert!(deploy.run.variables().contains(&&output));
+    assert!(deploy.execution.run.variables().contains(&&output));
 }
 
 #[test]
@@ -72,7 +77,7 @@ fn the_limit_of_a_log_is_the_steps_the_defaults_or_the_workflows() {
         let plan = plan(&format!(
             "{text}\n[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\nlog_limit = '1M'"
         ));
-        (plan.log_limit, plan.steps[0].log_limit, plan.steps[1].log_limit)
+        (plan.log_limit, plan.steps[0].execution.log_limit, plan.steps[1].execution.log_limit)
     };
     assert_eq!(limits(""), (1 << 30, 1 << 30, 1 << 20));
     assert_eq!(limits("log_limit = '2G'"), (2 << 30, 2 << 30, 1 << 20));
@@ -131,16 +136,28 @@ fn a_step_has_the_defaults_unless_it_sets_its_own() {
         "#,
     );
     let env = |name: &str| -> Vec<String> {
-        step(&plan, name).env.iter().map(|(name, value)| format!("{name}={value}")).collect()
+        step(&plan, name)
+            .execution
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
     };
     assert_eq!(env("plain"), ["A=env", "B=defaults", "C=1", "D=defaults"]);
     assert_eq!(env("own"), ["A=env", "B=defaults", "C=1", "D=step"]);
     let shown = |name: &str| {
         let step = step(&plan, name);
-        let Command::Script(script) = &step.run else { panic!("it is shell text") };
-        let dir = step.dir.as_ref().map(ToString::to_string).unwrap_or_default();
-        let timeout = step.timeout.map(|timeout| timeout.as_secs());
-        (script.shell.clone(), timeout, step.uses.to_string(), step.retry.count, step.priority, dir)
+        let Command::Script(script) = &step.execution.run else { panic!("it is shell text") };
+        let dir = step.execution.dir.as_ref().map(ToString::to_string).unwrap_or_default();
+        let timeout = step.ending.timeout.map(|timeout| timeout.as_secs());
+        (
+            script.shell.clone(),
+            timeout,
+            step.needs.resources.to_string(),
+            step.ending.retry.count,
+            step.priority,
+            dir,
+        )
     };
     let (bash, sh) = (Shell::named("bash"), Shell::named("sh"));
     assert_eq!(shown("plain"), (bash, Some(60), "cpu=1 mem=2".into(), 2, 3, "sub".into()));
@@ -190,7 +207,7 @@ fn a_step_can_depend_on_one_instance_of_an_each_or_on_its_counterpart() {
 #[test]
 fn a_list_needs_no_shell_and_takes_values_as_they_are() {
     let plan = plan("[params]\nv = '$(x)'\n[step.a]\nrun = ['echo', 'is {v}', '{w}']");
-    let Command::List(words) = &plan.steps[0].run else { panic!("it is a list") };
+    let Command::List(words) = &plan.steps[0].execution.run else { panic!("it is a list") };
     let filled = words.iter().map(|word| word.fill(|v| plan.value(&plan.steps[0], v)).unwrap());
     assert_eq!(filled.collect::<Vec<_>>(), ["echo", "is $(x)", "{w}"]);
 }
@@ -201,10 +218,12 @@ fn a_shell_that_is_not_posix_runs_run_and_sh_runs_the_rest() {
         "[step.a]\nshell = ['python3', '-c']\nrun = 'print(1)'\nwhen = 'true'\nfinally = 'true'",
     );
     let step = &plan.steps[0];
-    let Command::Script(run) = &step.run else { panic!("it is shell text") };
+    let Command::Script(run) = &step.execution.run else { panic!("it is shell text") };
     assert_eq!(run.shell.program, "python3");
-    assert_eq!(step.when.as_ref().map(|when| when.shell.clone()), Some(Shell::default()));
-    assert!(matches!(&step.finally, Some(Command::Script(f)) if f.shell == Shell::default()));
+    assert_eq!(step.gate.when.as_ref().map(|when| when.shell.clone()), Some(Shell::default()));
+    assert!(
+        matches!(&step.ending.finally, Some(Command::Script(f)) if f.shell == Shell::default())
+    );
 }
 
 #[test]
@@ -214,7 +233,9 @@ fn text_for_a_shell_that_is_not_posix_stays_as_it_is_but_for_doubled_braces() {
         "[params]\nv = 1\n[step.a]\nshell = ['python3', '-c']\nrun = \"\"\"{}\"\"\"",
         run.replace('\\', "\\\\"),
     );
-    let Command::Script(script) = &plan(&text).steps[0].run else { panic!("it is shell text") };
+    let Command::Script(script) = &plan(&text).steps[0].execution.run else {
+        panic!("it is shell text")
+    };
     assert_eq!(script.text.text(), run.replace("{{v}}", "{v}"));
 }
 

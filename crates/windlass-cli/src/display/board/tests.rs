@@ -9,22 +9,30 @@ pub(crate) fn board() -> Board {
         label: name.to_owned(),
         after: after.to_vec(),
         uses: Vec::new(),
-        attempts: 1,
         before: Before::default(),
     };
     let mut steps =
         vec![step("fetch", &[]), step("build", &[0]), step("test", &[0]), step("deploy", &[1, 2])];
-    steps[0].attempts = 3;
     steps[1].uses = vec![(0, Quantity::whole(2))];
     let gpu = ResourceOutline { label: "gpu".to_owned(), limit: Quantity::whole(2) };
     let (run, workflow) = ("3fa9c2d1".to_owned(), "nightly".to_owned());
     Board::new(Outline { run, workflow, steps, slots: 4, resources: vec![gpu] })
 }
 
+/// Returns a change of a step; `fetch` has two retries, and the others have none.
 pub(crate) fn change(step: &str, state: WorkState, attempt: u32, at_ms: u64) -> StepChange {
-    let (step, log) = (step.to_owned(), None);
-    let (finally_log, due_ms, why, skipped) = (None, None, None, false);
-    StepChange { step, state, attempt, at_ms, log, finally_log, due_ms, why, skipped }
+    StepChange {
+        step: step.to_owned(),
+        state,
+        attempt,
+        most_attempts: if step == "fetch" { 3 } else { 1 },
+        at_ms,
+        log: None,
+        finally_log: None,
+        due_ms: None,
+        why: None,
+        skipped: false,
+    }
 }
 
 pub(crate) fn because(why: &str, change: StepChange) -> StepChange {

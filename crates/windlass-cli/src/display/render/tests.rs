@@ -108,7 +108,7 @@ fn a_finished_step_is_one_line() {
     check(
         because("exit code 6", change("fetch", Pending, 1, 1_200)),
         80,
-        "↻ fetch       1.2 s  attempt 1 of 3: exit code 6; again",
+        "↻ fetch       1.2 s  attempt 1 of 3: exit code 6; will run again",
     );
     check(change("fetch", Success, 2, 90_000), 80, "✓ fetch              attempt 2 of 3");
     check(change("build", Running, 1, 0), 80, "› build            ");
@@ -139,5 +139,5 @@ fn a_run_that_stops_says_so_also_in_plain_letters() {
     };
     let lines: Vec<_> = block(&scene).iter().map(|line| line.whole(&layout.style)).collect();
     assert_eq!(lines[0], "/ build        11 s");
-    assert_eq!(lines[3], "stopping: 2 steps asked to end; once more kills");
+    assert_eq!(lines[3], "stopping: waiting for 2 steps to end; Ctrl-C again kills them");
 }

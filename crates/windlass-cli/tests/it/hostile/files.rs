@@ -138,7 +138,7 @@ fn what_is_no_file_is_told_with_its_name() {
             let output = call(&bench, &[verb, file]);
             let what = format!("{verb} {}", &file[..file.len().min(20)]);
             assert_eq!(check(&what, &output), 2, "{what}");
-            assert!(stderr(&output).contains(&file[..file.len().min(500)]), "{}", stderr(&output));
+            assert!(stderr(&output).contains(&file[..file.len().min(480)]), "{}", stderr(&output));
         }
     }
     for file in ["\u{1b}[31m", "a\nb", "\u{202e}x", "-"] {

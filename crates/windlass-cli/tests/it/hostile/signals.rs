@@ -129,7 +129,7 @@ fn a_closed_terminal_interrupts_a_run_and_nohup_keeps_it() {
     let output = end(child);
     assert_eq!(output.status.code(), Some(129), "{}", stderr(&output));
     assert!(!runs(bench.read("pids").trim()), "no process of a step survives it");
-    assert!(stderr(&output).contains("go on with: windlass resume"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("to resume: windlass resume"), "{}", stderr(&output));
 
     let wait = "touch begun; until test -e go; do sleep 0.01; done";
     bench.write("long.toml", &format!("[step.a]\nrun = '{wait}'\n"));

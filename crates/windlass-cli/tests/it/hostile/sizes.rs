@@ -104,7 +104,7 @@ fn the_usage_below_an_error_shows_no_variables() {
     let said = stderr(&super::script(&bench, called));
     assert!(said.contains("Usage: windlass run [OPTIONS] [FILE] [STEP]..."), "{said}");
     let said = stderr(&call(&bench, &["lock", "deploy", "./deploy.sh"]));
-    assert!(said.contains("put the command behind `--`"), "{said}");
+    assert!(said.contains("put the command after `--`"), "{said}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn the_picture_is_one_file_in_which_no_name_is_a_tag() {
     assert!(picture.starts_with("<svg xmlns") && picture.ends_with("</svg>\n"), "{picture}");
     assert!(picture.contains("prefers-color-scheme: dark"));
     let tooltip =
-        "<title>a[&lt;x&gt;&amp;], attempt 1: retry (exit 1: &quot;no&quot;), 0 ms</title>";
+        "<title>a[&lt;x&gt;&amp;], attempt 1, 0 ms: retry: exit code 1: &quot;no&quot;</title>";
     assert!(picture.contains(tooltip), "{picture}");
     assert!(!picture.contains("<x>"), "{picture}");
     let bars = picture.matches("class=\"success critical\"").count();

@@ -141,7 +141,7 @@ impl Stage {
     /// A run of `flow` begins, led by this process.
     pub(crate) fn submit(&mut self, id: &str, workflow: &str, flow: &str) {
         self.submit_text(id, workflow, flow);
-        let parsed = windlass_workflow::parse("flow.toml", flow).expect("it has no mistakes");
+        let parsed = windlass_workflow::parse("flow.toml", flow).expect("it has no errors");
         let plan = parsed.bind([]).expect("it has defaults");
         self.steps = plan.steps.into_iter().map(|step| step.name).collect();
         let works = (0..self.steps.len()).map(WorkId::from_index);

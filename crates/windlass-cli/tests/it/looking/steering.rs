@@ -47,7 +47,7 @@ fn whoever_follows_a_run_is_told_that_it_was_interrupted() {
     run.wait().expect("it was killed");
     let output = log.wait_with_output().expect("it ends with the run");
     assert_eq!(stdout(&output), "slow | one\n", "{}", stderr(&output));
-    let said = format!("go on with: windlass resume {}", bench.run_id());
+    let said = format!("to resume: windlass resume {}", bench.run_id());
     assert!(stderr(&output).contains(&said), "{}", stderr(&output));
     // The killed process has left its step running, and `resume` ends it.
     bench.write("go", "");

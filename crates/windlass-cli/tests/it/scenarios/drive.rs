@@ -1,4 +1,4 @@
-//! Runs a scenario in real time: at each of its times the binary is called as a person would.
+//! Runs a scenario in real time: calls the binary as a user would, at the times of the scenario.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,15 +16,15 @@ use windlass_sim::scenario::{Action, End, Entry, Scenario, Timestamp, WorkPlan};
 use super::flow::{Flow, asked_file, gate_file, has_gate, skip_file};
 use crate::bench::{Bench, eventually, signal, stdout};
 
-/// Longer than anything in a scenario takes: then it hangs.
+/// A wait of this length means that the run hangs; nothing in a scenario takes as long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The holder of names that a step is refused.
+/// The holder of the locks that the test holds against steps.
 const OUTSIDER: &str = "outsider";
 
-/// Runs the scenario; what does not fit, in words.
+/// Runs the scenario. Returns what does not fit it, in words.
 pub(super) fn drive(scenario: &Scenario, stretch: u32) -> Result<(), String> {
     let mut drive = Drive::begin(scenario, stretch);
-    while drive.goes_on() {}
+    while drive.step() {}
     let fits = match drive.problem.take() {
         Some(problem) => Err(problem),
         None => scenario.fits_in_real_time(&drive.trace),
@@ -39,27 +39,60 @@ struct Drive<'a> {
     began: Instant,
     /// The process that leads the run, if one does.
     leader: Option<Child>,
-    /// What it tells; the end of that is told by `None`.
-    told: Receiver<Option<String>>,
-    tell: Sender<Option<String>>,
-    /// What is still to be done, and when; in order for one instant.
-    todo: BTreeMap<(Instant, usize), Deed>,
-    deeds: usize,
-    /// Calls of the binary that were not waited for.
+    /// The lines that it prints, and `None` at its end.
+    lines: Receiver<Option<String>>,
+    sender: Sender<Option<String>>,
+    agenda: Agenda,
+    /// Calls of the binary that still run.
     calls: Vec<Child>,
-    /// The tokens of what is held against steps.
+    /// The tokens of the locks that the test holds against steps.
     held: BTreeMap<usize, String>,
     trace: Vec<Entry>,
     problem: Option<String>,
 }
 
-/// Something to be done from outside.
-enum Deed {
-    /// What the scenario says, and when it says so.
+/// The interventions that the test still has to make, by time and in order.
+#[derive(Default)]
+struct Agenda {
+    todo: BTreeMap<(Instant, usize), Intervention>,
+    added: usize,
+}
+
+impl Agenda {
+    fn add(&mut self, due: Instant, intervention: Intervention) {
+        self.todo.insert((due, self.added), intervention);
+        self.added += 1;
+    }
+
+    /// Returns how long to wait for the first one; none if there is none.
+    fn wait(&self) -> Option<Duration> {
+        let ((due, _), _) = self.todo.first_key_value()?;
+        Some(due.saturating_duration_since(Instant::now()))
+    }
+
+    fn take_first(&mut self) -> Option<Intervention> {
+        self.todo.pop_first().map(|(_, intervention)| intervention)
+    }
+
+    fn has_reopen(&self) -> bool {
+        let reopens = |what: &Intervention| matches!(what, Intervention::Act(_, Action::Reopen(_)));
+        self.todo.values().any(reopens)
+    }
+
+    /// Makes all interventions `late`, because the run was resumed later than the scenario says.
+    fn delay(&mut self, late: Duration) {
+        let todo = std::mem::take(&mut self.todo);
+        self.todo = todo.into_iter().map(|((due, n), what)| ((due + late, n), what)).collect();
+    }
+}
+
+/// Something that the test does to the run from outside.
+enum Intervention {
+    /// An action of the scenario, and its time there.
     Act(Timestamp, Action),
-    /// End the attempt of this work that is under way.
+    /// Cancels the running attempt of this work.
     Stop(usize),
-    /// Kill the leader of the run, and resume it.
+    /// Kills the leader of the run, and resumes it.
     Kill,
 }
 
@@ -68,17 +101,16 @@ impl<'a> Drive<'a> {
         let flow = Flow { scenario, stretch };
         let bench = Bench::new();
         bench.write("flow.toml", &flow.text());
-        let (tell, told) = channel();
+        let (sender, lines) = channel();
         let mut drive = Self {
             flow,
             bench,
             run: String::new(),
             began: Instant::now(),
             leader: None,
-            told,
-            tell,
-            todo: BTreeMap::new(),
-            deeds: 0,
+            lines,
+            sender,
+            agenda: Agenda::default(),
             calls: Vec::new(),
             held: BTreeMap::new(),
             trace: Vec::new(),
@@ -91,7 +123,7 @@ impl<'a> Drive<'a> {
         drive
     }
 
-    /// Holds what steps need until something outside does not refuse them any more.
+    /// Acquires the locks that steps wait for until the scenario releases them.
     fn shut_outside(&mut self) {
         for (place, work) in self.flow.scenario.works.iter().enumerate() {
             if work.grants.outside > Timestamp::ZERO {
@@ -103,23 +135,23 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Has a process of the binary lead the run.
+    /// Starts a process of the binary that leads the run.
     fn lead(&mut self, arguments: &[&str]) {
         let talk = File::options().create(true).append(true).open(self.bench.path("talk"));
         let mut command = self.bench.command(arguments);
         command.arg("--json").stdout(Stdio::piped()).stderr(talk.expect("it can be written"));
         let mut leader = command.spawn().expect("the binary runs");
         let lines = BufReader::new(leader.stdout.take().expect("it is piped")).lines();
-        let tell = self.tell.clone();
+        let sender = self.sender.clone();
         thread::spawn(move || {
-            let told = lines.map_while(Result::ok).map(Some).chain([None]);
+            let lines = lines.map_while(Result::ok).map(Some).chain([None]);
             // The receiver is dropped once the scenario has failed.
-            told.take_while(|told| tell.send(told.clone()).is_ok()).for_each(drop);
+            lines.take_while(|line| sender.send(line.clone()).is_ok()).for_each(drop);
         });
         self.leader = Some(leader);
     }
 
-    /// The scenario begins when the run is known.
+    /// Waits until the store has the run: then the scenario begins.
     fn await_run(&mut self) {
         let runs = self.bench.path("state/runs");
         let begun = || fs::read_dir(&runs).is_ok_and(|mut runs| runs.next().is_some());
@@ -133,37 +165,29 @@ impl<'a> Drive<'a> {
     fn plan(&mut self) {
         for (at, action) in self.flow.scenario.actions.clone() {
             let due = self.began + at.since(Timestamp::ZERO) * self.flow.stretch;
-            self.schedule(due, Deed::Act(at, action));
+            self.agenda.add(due, Intervention::Act(at, action));
         }
     }
 
-    fn schedule(&mut self, due: Instant, deed: Deed) {
-        self.todo.insert((due, self.deeds), deed);
-        self.deeds += 1;
-    }
-
-    /// Waits for the next thing; whether there is anything else to wait for.
-    fn goes_on(&mut self) -> bool {
-        let reopens = |deed: &Deed| matches!(deed, Deed::Act(_, Action::Reopen(_)));
-        if self.leader.is_none() && !self.todo.values().any(reopens) {
+    /// Waits for the next line or intervention. Returns whether there may be more.
+    fn step(&mut self) -> bool {
+        if self.leader.is_none() && !self.agenda.has_reopen() {
             return false;
         }
-        let due = self.todo.first_key_value().map(|((due, _), _)| *due);
-        let patience = due.map_or(PATIENCE, |due| due.saturating_duration_since(Instant::now()));
-        match self.told.recv_timeout(patience) {
-            Ok(Some(line)) => self.hear(&line),
-            Ok(None) => self.over(),
-            Err(RecvTimeoutError::Timeout) => match self.todo.pop_first() {
-                Some((_, deed)) => self.carry_out(deed),
-                None => self.problem = Some("it hangs".to_owned()),
+        match self.lines.recv_timeout(self.agenda.wait().unwrap_or(PATIENCE)) {
+            Ok(Some(line)) => self.record(&line),
+            Ok(None) => self.reap_leader(),
+            Err(RecvTimeoutError::Timeout) => match self.agenda.take_first() {
+                Some(intervention) => self.intervene(intervention),
+                None => self.problem = Some("the run hangs".to_owned()),
             },
-            Err(RecvTimeoutError::Disconnected) => unreachable!("we hold a sender ourselves"),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("`self` holds a sender"),
         }
         self.problem.is_none()
     }
 
-    /// A change. An attempt that does not end by itself is ended when it has taken its time.
-    fn hear(&mut self, line: &str) {
+    /// Records a change of a step, and plans the end of an attempt that does not end by itself.
+    fn record(&mut self, line: &str) {
         let event: Value = serde_json::from_str(line).expect("one object per line");
         if event["event"] != "step" {
             return;
@@ -177,32 +201,32 @@ impl<'a> Drive<'a> {
         }
         let due = Instant::now() + work.body.takes * self.flow.stretch;
         match work.body.end(attempt) {
-            End::Stopped => self.schedule(due, Deed::Stop(place)),
-            End::Lost => self.schedule(due, Deed::Kill),
+            End::Stopped => self.agenda.add(due, Intervention::Stop(place)),
+            End::Lost => self.agenda.add(due, Intervention::Kill),
             End::Ok | End::Fail | End::Retry(_) => {}
         }
     }
 
-    fn over(&mut self) {
-        self.leader.take().expect("it has told something").wait().expect("it ends");
+    fn reap_leader(&mut self) {
+        self.leader.take().expect("it has printed something").wait().expect("it ends");
     }
 
     /// Waits until the run has no leader.
     fn await_end(&mut self) {
         while self.leader.is_some() && self.problem.is_none() {
-            match self.told.recv_timeout(PATIENCE) {
-                Ok(Some(line)) => self.hear(&line),
-                Ok(None) => self.over(),
-                Err(_) => self.problem = Some("it hangs".to_owned()),
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(Some(line)) => self.record(&line),
+                Ok(None) => self.reap_leader(),
+                Err(_) => self.problem = Some("the run hangs".to_owned()),
             }
         }
     }
 
-    fn carry_out(&mut self, deed: Deed) {
-        match deed {
-            Deed::Act(at, action) => self.act(at, &action),
-            Deed::Stop(place) => self.cancel(place),
-            Deed::Kill => {
+    fn intervene(&mut self, intervention: Intervention) {
+        match intervention {
+            Intervention::Act(at, action) => self.act(at, &action),
+            Intervention::Stop(place) => self.cancel(place),
+            Intervention::Kill => {
                 self.leader.as_mut().expect("it leads an attempt").kill().expect("it is ours");
                 self.await_end();
                 let run = self.run.clone();
@@ -231,7 +255,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// A person opens the gate, or an event tells of it if the step is not there yet.
+    /// Approves the guard of a step, or emits an event if the step does not wait at it yet.
     fn open(&mut self, place: usize) {
         let work = self.work(place);
         self.bench.write(&gate_file(work), "");
@@ -243,7 +267,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Does not wait for the end of it, so that several of one instant are not far apart.
+    /// Starts a cancel and does not wait for it, so that cancels of one instant are close together.
     fn cancel(&mut self, place: usize) {
         let target = format!("{}/{}", self.run, self.work(place).name);
         self.calls.push(self.bench.start(&["cancel", &target]));
@@ -258,7 +282,7 @@ impl<'a> Drive<'a> {
         self.compare(at, "skip", place, !asked);
     }
 
-    /// Behind a run that has ended, another process leads it on.
+    /// Retries a step once the run has ended.
     fn reopen(&mut self, at: Timestamp, place: usize) {
         let work = self.work(place);
         let run = self.run.clone();
@@ -273,17 +297,11 @@ impl<'a> Drive<'a> {
         let _ = fs::remove_file(self.bench.path(&gate_file(work)));
         if self.problem.is_none() {
             self.lead(&arguments);
-            self.put_off(asked.elapsed());
+            self.agenda.delay(asked.elapsed());
         }
     }
 
-    /// What follows a run that began anew later than it should have comes later, too.
-    fn put_off(&mut self, late: Duration) {
-        let todo = std::mem::take(&mut self.todo);
-        self.todo = todo.into_iter().map(|((due, n), deed)| ((due + late, n), deed)).collect();
-    }
-
-    /// Calls the binary about a step; whether it did not refuse.
+    /// Calls the binary with a step. Returns whether it succeeded.
     fn call_of(&self, verb: &str, place: usize) -> bool {
         let target = format!("{}/{}", self.run, self.work(place).name);
         self.bench.call(&[verb, &target]).status.success()

@@ -140,7 +140,9 @@ pub(in crate::coordinator) fn declare(
     plan: &Plan,
 ) -> Result<(), StoreError> {
     let used = |place: usize| {
-        plan.steps.iter().any(|step| step.semaphores.iter().any(|slots| slots.semaphore == place))
+        plan.steps
+            .iter()
+            .any(|step| step.needs.semaphores.iter().any(|slots| slots.semaphore == place))
     };
     for (place, semaphore) in plan.semaphores.iter().enumerate() {
         if used(place) {

@@ -78,16 +78,14 @@ impl RunContext {
         let Some(Phase::Cancelling { why, .. }) = self.schedule.engine().phase(work) else {
             return None;
         };
-        Some(match (why, self.schedule.step(work).timeout) {
+        Some(match (why, self.schedule.step(work).ending.timeout) {
             (StopReason::Timeout, Some(timeout)) => {
                 format!("timed out after {}", format_duration(timeout))
             }
             (StopReason::Deadline, _) => TOO_LATE.to_owned(),
             _ => match self.schedule.why_stopped().filter(|_| !self.cancelled) {
-                Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => {
-                    format!("while it ran: {why}")
-                }
-                _ => "while it ran".to_owned(),
+                Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => why,
+                _ => "by request".to_owned(),
             },
         })
     }

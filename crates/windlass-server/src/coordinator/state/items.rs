@@ -40,7 +40,8 @@ impl Items {
     /// Gives a step as many items as it uses. The engine grants no more than there are.
     pub(super) fn take(&mut self, work: WorkId, plan: &Plan, step: &Step) {
         for (&place, free) in &mut self.free {
-            let wanted = step.uses.amount(&plan.resources[place].name).unwrap_or_default();
+            let wanted =
+                step.needs.resources.amount(&plan.resources[place].name).unwrap_or_default();
             for _ in 0..whole(wanted) {
                 let item = free.pop_first().expect("the engine counts them");
                 self.taken.entry(work).or_default().push((place, item));

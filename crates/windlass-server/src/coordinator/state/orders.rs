@@ -39,7 +39,8 @@ impl<'a> OrderBuilder<'a> {
     pub(super) fn command(self, grant: Grant) -> Order {
         let step = self.run.schedule.step(grant.work);
         let logs = self.run.identity.logs();
-        let log = LogSpec { path: log_path(logs, grant, &step.name), limit: step.log_limit };
+        let log =
+            LogSpec { path: log_path(logs, grant, &step.name), limit: step.execution.log_limit };
         let output = outputs::path(logs, grant, &step.name);
         let command = match self.start(grant).and_then(|start| start.broken.clone()) {
             Some(unresolved) => Err(unresolved),
@@ -54,9 +55,9 @@ impl<'a> OrderBuilder<'a> {
         let RunContext { schedule, identity, .. } = self.run;
         let step = schedule.step(grant.work);
         let path = finally_log(&log_path(identity.logs(), grant, &step.name));
-        let command = step.finally.as_ref().expect("it has one");
+        let command = step.ending.finally.as_ref().expect("it has one");
         let command = identity.resolve(schedule, |all| all.finally(grant, command));
-        let log = LogSpec { path, limit: step.log_limit };
+        let log = LogSpec { path, limit: step.execution.log_limit };
         self.of_step(OrderId::Finally(grant), grant, command, log)
     }
 
@@ -69,7 +70,7 @@ impl<'a> OrderBuilder<'a> {
         log: LogSpec,
     ) -> Order {
         let RunContext { schedule, identity, .. } = self.run;
-        let Step { name, linger, grace, .. } = schedule.step(grant.work);
+        let Step { name, ending, .. } = schedule.step(grant.work);
         let start = self.start(grant);
         let mut command = command.map_err(|unresolved| unresolved.to_string());
         if let Ok(command) = &mut command {
@@ -82,10 +83,11 @@ impl<'a> OrderBuilder<'a> {
             ];
             command.env.extend(about.map(|(name, value)| (name.to_owned(), value)));
         }
-        let (linger, grace) = (linger.unwrap_or(LINGER), grace.unwrap_or(GRACE));
+        let (linger, grace) = (ending.linger.unwrap_or(LINGER), ending.grace.unwrap_or(GRACE));
         Order {
             id,
             command,
+            subject: format!("{}/{}", identity.id(), grant.work),
             tag: identity.attempt_tag(grant),
             log: Some(log),
             output: None,

@@ -56,7 +56,7 @@ impl Steps {
     pub(super) fn begin(&mut self, run: &RunContext, start: Start) -> Order {
         let grant = start.grant;
         let step = run.schedule.step(grant.work);
-        if step.finally.is_some() {
+        if step.ending.finally.is_some() {
             self.uncleaned.insert(grant.work, None);
         }
         self.items.take(grant.work, run.schedule.plan(), step);
@@ -89,14 +89,14 @@ impl Steps {
         let step = run.schedule.step(work);
         let asked = matches!(run.schedule.engine().phase(work), Some(Phase::Cancelling { .. }));
         let stopping = run.stop.is_some();
-        if ended.is_success() && !step.ensures.is_empty() && !asked && !stopping {
+        if ended.is_success() && !step.ending.ensures.is_empty() && !asked && !stopping {
             self.let_go(run, work);
             let attempt = self.attempt(work);
             attempt.stage = Stage::Ensuring;
             run.record_stage(attempt, AttemptEnd::Ensuring);
             return Ensuring::Begins;
         }
-        let outcome = outcome(ended, &step.retry, stopping);
+        let outcome = outcome(ended, &step.ending.retry, stopping);
         self.settle(run, work, outcome, ended.why());
         Ensuring::Unchanged
     }
@@ -118,7 +118,7 @@ impl Steps {
             Ending::Interrupted => run.stop.is_some(),
             _ => true,
         };
-        if !last || run.schedule.step(work).finally.is_none() {
+        if !last || run.schedule.step(work).ending.finally.is_none() {
             return self.complete(run, work);
         }
         attempt.stage = Stage::Finally;
@@ -226,7 +226,7 @@ impl Steps {
                 self.settle(run, work, Outcome::Interrupted, Some(why));
             }
             Conclusion::Failed(why) => {
-                let named = run.schedule.step(work).retry.on_exit.is_some();
+                let named = run.schedule.step(work).ending.retry.on_exit.is_some();
                 let again = Outcome::Retry { delay: Duration::ZERO };
                 self.settle(run, work, if named { Outcome::Failed } else { again }, Some(why));
             }
@@ -285,7 +285,7 @@ impl Steps {
         mode: Option<StopMode>,
     ) -> Ensuring {
         let Some(attempt) = self.running.get_mut(&work) else { return Ensuring::Unchanged };
-        let grace = run.schedule.step(work).grace.unwrap_or(GRACE);
+        let grace = run.schedule.step(work).ending.grace.unwrap_or(GRACE);
         let usual = match attempt.stage {
             Stage::Command => StopMode::Ask { grace },
             _ => StopMode::Finish { grace },
@@ -338,7 +338,7 @@ impl Steps {
 
     /// Repeats the `finally` of an attempt whose command had ended under an earlier leader.
     pub(super) fn finish_again(&mut self, run: &RunContext, grant: Grant, record: &AttemptRecord) {
-        let retry = &run.schedule.step(grant.work).retry;
+        let retry = &run.schedule.step(grant.work).ending.retry;
         let attempt = StepAttempt::restored(Start::plain(grant), record, retry);
         self.running.insert(grant.work, attempt);
         self.due_finally.push(grant.work);

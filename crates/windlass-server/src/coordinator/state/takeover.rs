@@ -53,13 +53,13 @@ impl RunState {
         let runs =
             self.run.schedule.engine().phase(work).map(Phase::state) == Some(WorkState::Running);
         let open = runs || finally || matches!(end, Some(AttemptEnd::Lost | AttemptEnd::Retry));
-        if self.run.schedule.step(work).finally.is_some() && open {
+        if self.run.schedule.step(work).ending.finally.is_some() && open {
             self.steps.owe_finally(work, record.filter(|_| !runs).cloned());
         }
         let names = executing.names.get(&grant).cloned().unwrap_or_default();
         let start = Start { names, ..Start::plain(grant) };
         let began = self.run.schedule.began_attempt(work);
-        let retry = &self.run.schedule.step(work).retry;
+        let retry = &self.run.schedule.step(work).ending.retry;
         match (runs, command, record) {
             (true, Some(items), _) => {
                 self.steps.pick_up(StepAttempt::new(start, began), items.clone());
@@ -96,7 +96,7 @@ impl RunState {
                 end,
                 None | Some(AttemptEnd::Lost | AttemptEnd::Retry | AttemptEnd::Ensuring)
             );
-            if self.run.schedule.step(work).finally.is_some()
+            if self.run.schedule.step(work).ending.finally.is_some()
                 && (unclean || end == Some(AttemptEnd::Finishing))
             {
                 self.steps.owe_finally(work, record.cloned());

@@ -104,6 +104,7 @@ impl Waits {
             run.effects.orders.push(Order {
                 id: OrderId::Check { work: check.work, round: check.round },
                 command: Ok(check.command),
+                subject: format!("{}/{} check", run.identity.id(), check.work),
                 tag: format!("{}-check-{}", run.identity.tag(), check.round),
                 log: None,
                 output: None,
@@ -203,9 +204,9 @@ fn conclude_before(run: &mut RunContext, work: WorkId, conclusion: Conclusion) {
 fn specs(run: &RunContext, grant: Grant, side: Side) -> Specs {
     let step = run.schedule.step(grant.work);
     run.identity.resolve(&run.schedule, |all| {
-        let when = step.when.as_ref().filter(|_| side == Side::Before);
+        let when = step.gate.when.as_ref().filter(|_| side == Side::Before);
         let when = when.map(|script| (Condition::When, all.when(grant, script)));
-        let guards = if side == Side::Before { &step.guards } else { &step.ensures };
+        let guards = if side == Side::Before { &step.gate.guards } else { &step.ending.ensures };
         let guards = guards.iter().map(|&place| (Condition::Guard(place), all.guard(grant, place)));
         when.into_iter().chain(guards).collect()
     })

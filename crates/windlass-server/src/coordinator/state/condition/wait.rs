@@ -60,14 +60,14 @@ impl Wait {
         spec.is_some_and(|spec| spec.wake_on.iter().any(|pattern| pattern.matches(event)))
     }
 
-    /// Says what happened to the condition, with what its last check printed.
+    /// Says what happened to the condition, with what last check printed.
     pub(super) fn in_words(&self, guards: &[Guard], what: &str) -> String {
         let name = match self.specs.front() {
             Some((Condition::Guard(place), _)) => format!("guard {}", guards[*place].name),
             _ => "when".to_owned(),
         };
         match &self.said {
-            Some(said) => format!("{name}: {what}; its last check: {said}"),
+            Some(said) => format!("{name}: {what}; last check: {said}"),
             None => format!("{name}: {what}"),
         }
     }
