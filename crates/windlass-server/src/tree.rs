@@ -12,6 +12,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -29,11 +30,17 @@ pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Kills every process of a tree except the calling one, and waits until they have ended. Fails with
 /// [`io::ErrorKind::PermissionDenied`] if all that are left belong to other users.
 pub(crate) fn kill(tree: &ProcessTree) -> io::Result<()> {
+    kill_all(slice::from_ref(tree))
+}
+
+/// Does the same for several trees.
+pub(crate) fn kill_all(trees: &[ProcessTree]) -> io::Result<()> {
+    let wanted: Vec<_> = trees.iter().map(|tree| Wanted { tree, roots: &[] }).collect();
     let began = Instant::now();
     loop {
-        let Members { mut of_trees, sight } =
-            search::members(&[Wanted { tree, roots: &[] }], |_, process| kill_at_sight(process))?;
-        let left = of_trees.remove(0);
+        let Members { of_trees, sight } =
+            search::members(&wanted, |_, process| kill_at_sight(process))?;
+        let left = of_trees.concat();
         if left.is_empty() && sight == Sight::Complete {
             return Ok(());
         }

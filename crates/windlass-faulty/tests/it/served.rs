@@ -21,7 +21,7 @@ use crate::record;
 use crate::surroundings;
 
 /// How long a run may take, with all its kills.
-const LONGEST: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// A process of the service.
 #[derive(Clone, Copy, PartialEq, Eq)]

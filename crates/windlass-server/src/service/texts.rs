@@ -93,6 +93,11 @@ impl OrderText {
         Self { kind, command, subject, tag, log, output, limits, until, start_by, items }
     }
 
+    /// Returns the tag that the order's processes carry, besides that of their worker.
+    pub(crate) fn tag(&self) -> &str {
+        &self.tag
+    }
+
     pub(crate) fn kind(&self) -> OrderKind {
         match self.kind {
             KindText::Command => OrderKind::Command,

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use thiserror::Error;
-use windlass_core::{HolderId, LeaseTerms, Name, Need};
+use windlass_core::{HolderId, LeaseTerms, Name, Need, Timestamp, Token};
 use windlass_store::{
-    Access, BootClock, Claim, Claimed, Clock as _, Life, Process, Store, StoreError, StoredWorker,
-    Topic, Transaction, Wakeup, WorkerState, check_text,
+    Access, BootClock, Claim, Claimed, Clock as _, Life, Process, ProcessTree, Store, StoreError,
+    StoredWorker, Topic, Transaction, Wakeup, WorkerState, check_text,
 };
 
 use super::ledger::Ledger;
@@ -219,7 +219,8 @@ impl Worker {
             take_presence(&dir).map_err(io("cannot lock the directory of the worker"))?;
         let Some(_presence) = presence else { return Err(WorkerError::Running { name }) };
         let tag = worker_tag(&dir, &name).map_err(io("cannot write the worker's directory"))?;
-        tree::kill(&process_tag::tree_of(&tag))
+        let trees = store.read(|transaction| left_by(transaction, &name, &tag))?;
+        tree::kill_all(&trees)
             .map_err(io("cannot kill the processes that an earlier life of the worker has left"))?;
         let (mut ledger, ends) =
             Ledger::open(&dir).map_err(io("cannot open the worker's ledger"))?;
@@ -449,6 +450,21 @@ impl Worker {
     }
 }
 
+/// Returns what may be left of the processes of a worker's earlier lives. A process that has cleared its
+/// environment is found by the tag of its order.
+fn left_by(
+    transaction: &Transaction<'_>,
+    name: &str,
+    tag: &str,
+) -> Result<Vec<ProcessTree>, StoreError> {
+    let next = Life { worker: name.to_owned(), token: Token(u64::MAX >> 1) };
+    let orders = transaction.orders().before(&next)?;
+    let texts =
+        orders.iter().filter_map(|order| serde_json::from_str::<OrderText>(&order.text).ok());
+    let of_orders = texts.map(|text| process_tag::tree_of(text.tag()));
+    Ok(std::iter::once(process_tag::tree_of(tag)).chain(of_orders).collect())
+}
+
 /// How a life begins.
 struct Begin<'a> {
     settings: &'a WorkerSettings,
@@ -463,7 +479,7 @@ impl Begin<'_> {
         &self,
         transaction: &Transaction<'_>,
         ends: &BTreeMap<u64, String>,
-        now: windlass_core::Timestamp,
+        now: Timestamp,
     ) -> Result<Option<(Life, usize)>, StoreError> {
         let name = self.settings.name.clone();
         let needs = [Need::one(Name::Worker(name.clone()))];
