@@ -12,6 +12,7 @@
 
 mod follow;
 mod ledger;
+mod life;
 pub(crate) mod placement;
 mod scheduler;
 mod submit;
@@ -19,8 +20,9 @@ pub(crate) mod texts;
 mod worker;
 
 pub use self::follow::{SeenWorker, await_ends, live_scheduler, live_worker, workers};
+pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::submit;
 pub use self::texts::submitted_env;
-pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings, host_name};
+pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings};
 pub use windlass_store::{Life, StoredWorker, WorkerState};

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use windlass_core::{ClientId, Grant, Input, Name, Timestamp, Token, WorkId};
+use windlass_core::{ClientId, Input, Name, Timestamp, Token, WorkId};
 use windlass_store::{
     Event, Leftover, Life, Request, RunEnd, RunRecord, StoreError, StoredOrder, Transaction,
 };
@@ -69,8 +69,7 @@ pub(crate) struct RoundNews {
 }
 
 impl ServedRun {
-    /// Takes the lead of a submitted run, where the last scheduler left it. `wakeup` is notified when a
-    /// name that a step waits for may be free.
+    /// Takes the lead of a submitted run, where the last scheduler left it.
     pub(crate) fn adopt(
         transaction: &Transaction<'_>,
         run: RunRecord,
@@ -181,8 +180,9 @@ impl ServedRun {
         self.state.heeds_events()
     }
 
-    /// Takes in what has happened, decides, and writes everything that follows. Returns how the run has
-    /// ended, if it has; then it is over for this object.
+    /// Takes in what has happened, decides, and writes everything that follows. `wakeup` is notified when a
+    /// name that a step waits for may be free. Returns how the run has ended, if it has; then it is over for
+    /// this object.
     pub(crate) fn decide(
         &mut self,
         transaction: &Transaction<'_>,
@@ -198,9 +198,9 @@ impl ServedRun {
             self.leave_queues(transaction)?;
             let committed = self.admit(transaction, placement, wakeup)?;
             for start in self.state.on_committed(committed) {
-                let until = self.until(start.grant);
+                let left = self.state.schedule().time_left(start.grant.work);
                 let order = self.state.begin_attempt(start);
-                self.write_order(transaction, order, until, placement)?;
+                self.write_order(transaction, order, left, placement)?;
             }
             self.state.publish(&mut |_| {});
             let mut orders = self.state.take_orders();
@@ -294,15 +294,11 @@ impl ServedRun {
                 Admitted::Refused(why) => committed.refusals.push((grant.work, why)),
             }
         }
-        self.leftovers = claims.leftovers;
+        self.leftovers.append(&mut claims.leftovers);
         Ok(committed)
     }
 
-    /// Returns until when the attempt of a work may run that begins now.
-    fn until(&self, grant: Grant) -> Option<Duration> {
-        self.state.schedule().time_left(grant.work)
-    }
-
+    /// Writes an order, which may run for the time that is `left`.
     fn write_order(
         &mut self,
         transaction: &Transaction<'_>,

@@ -10,23 +10,20 @@
 //! is part of the order, so a worker needs no scheduler for it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use thiserror::Error;
-use windlass_core::{HolderId, LeaseTerms, Name, Need, Timestamp, Token};
+use windlass_core::{HolderId, LeaseTerms, Name};
 use windlass_store::{
-    Access, BootClock, Claim, Claimed, Clock as _, Life, Process, ProcessTree, Store, StoreError,
-    StoredWorker, Topic, Transaction, Wakeup, WorkerState, check_text,
+    Access, BootClock, Clock as _, Durability, Life, Process, Store, StoreError, StoredWorker,
+    Topic, Wakeup, WorkerState,
 };
 
 use super::ledger::Ledger;
+use super::life::{Begin, is_worker_name, left_by, take_presence, worker_tag};
 use super::texts::{EndText, OrderText, ReportText, WishText, to_text};
 use crate::clock::Clock;
 use crate::coordinator::RunError;
@@ -34,15 +31,12 @@ use crate::coordinator::attempts::{
     Attempts, LocalAttempts, News, OrderKey, OrderKind, Report, StopMode,
 };
 use crate::heartbeat::Heartbeat;
-use crate::process_tag;
 use crate::tree;
 
 /// How often to look for orders without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long to wait before a report that the store has not taken is repeated.
 const REPORT_AGAIN: Duration = Duration::from_millis(250);
-/// How long a child may take from its fork until it executes its program.
-const EXEC_TIME: Duration = Duration::from_millis(500);
 /// How many checks and hooks a worker executes beside its commands, at least.
 const BESIDE: usize = 64;
 
@@ -167,38 +161,6 @@ pub enum WorkerError {
     /// Orders cannot be executed.
     #[error(transparent)]
     Execute(#[from] RunError),
-}
-
-/// Returns the name of this machine, which is the name of its worker unless it has another.
-#[must_use]
-pub fn host_name() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if is_worker_name(name) { name.to_owned() } else { "worker".to_owned() }
-}
-
-fn is_worker_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    check_text(name).is_ok()
-        && name.chars().all(plain)
-        && !name.starts_with('.')
-        && name.len() <= 200
-}
-
-/// Returns the tag that every process of a worker carries, in all of its lives. It contains a random
-/// number, because a worker of another store may have the same name.
-fn worker_tag(dir: &Path, name: &str) -> io::Result<String> {
-    let path = dir.join("tag");
-    let tag = fs::read_to_string(&path).unwrap_or_default();
-    if tag.starts_with("worker-") {
-        return Ok(tag);
-    }
-    let unique = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-    let tag = format!("worker-{}-{name}", unique.trim());
-    let new = dir.join("tag.new");
-    Access::open(&new, File::options().write(true).truncate(true))?.write_all(tag.as_bytes())?;
-    fs::rename(new, path)?;
-    Ok(tag)
 }
 
 impl Worker {
@@ -357,7 +319,7 @@ impl Worker {
             return Ok(true);
         }
         let (life, reports) = (&self.life, &self.reports);
-        let durability = windlass_store::Durability::Process;
+        let durability = Durability::Process;
         let taken = self
             .store
             .transact_with(durability, |transaction| transaction.orders().report(life, reports))?;
@@ -450,82 +412,10 @@ impl Worker {
     }
 }
 
-/// Returns what may be left of the processes of a worker's earlier lives. A process that has cleared its
-/// environment is found by the tag of its order.
-fn left_by(
-    transaction: &Transaction<'_>,
-    name: &str,
-    tag: &str,
-) -> Result<Vec<ProcessTree>, StoreError> {
-    let next = Life { worker: name.to_owned(), token: Token(u64::MAX >> 1) };
-    let orders = transaction.orders().before(&next)?;
-    let texts =
-        orders.iter().filter_map(|order| serde_json::from_str::<OrderText>(&order.text).ok());
-    let of_orders = texts.map(|text| process_tag::tree_of(text.tag()));
-    Ok(std::iter::once(process_tag::tree_of(tag)).chain(of_orders).collect())
-}
-
-/// How a life begins.
-struct Begin<'a> {
-    settings: &'a WorkerSettings,
-    holder: &'a HolderId,
-    process: &'a Process,
-}
-
-impl Begin<'_> {
-    /// Takes the worker's name, and reports the orders of its earlier lives, of which no process is left.
-    /// Returns how many of them are lost; none if another process has the name.
-    fn life(
-        &self,
-        transaction: &Transaction<'_>,
-        ends: &BTreeMap<u64, String>,
-        now: Timestamp,
-    ) -> Result<Option<(Life, usize)>, StoreError> {
-        let name = self.settings.name.clone();
-        let needs = [Need::one(Name::Worker(name.clone()))];
-        let terms = lease_terms(self.settings.lease);
-        let process = Some(self.process);
-        let claim = Claim { process, terms, ..Claim::new(self.holder, &needs) };
-        let Claimed::Held(holds) = transaction.leases().claim(&claim)? else {
-            transaction.leases().leave_queue(self.holder)?;
-            return Ok(None);
-        };
-        let life = Life { worker: name, token: holds[0].token };
-        let why = "its worker was killed".to_owned();
-        let lost = to_text(&ReportText { at: now.as_nanos(), end: EndText::Lost(why) });
-        let report = |token: u64| (token, ends.get(&token).unwrap_or(&lost).clone());
-        let orders = transaction.orders().before(&life)?;
-        let reports: Vec<_> = orders.iter().map(|order| report(order.token)).collect();
-        transaction.orders().bury(&reports)?;
-        let since_ms = transaction.now().wall_ms;
-        let worker = stored(self.settings, life.clone(), WorkerState::Up);
-        transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })?;
-        let lost = reports.iter().filter(|(token, _)| !ends.contains_key(token)).count();
-        Ok(Some((life, lost)))
-    }
-}
-
-fn stored(settings: &WorkerSettings, life: Life, state: WorkerState) -> StoredWorker {
+pub(super) fn stored(settings: &WorkerSettings, life: Life, state: WorkerState) -> StoredWorker {
     StoredWorker { life, slots: settings.slots, state, since_ms: 0 }
 }
 
-fn lease_terms(lease: Duration) -> LeaseTerms {
+pub(super) fn lease_terms(lease: Duration) -> LeaseTerms {
     LeaseTerms { heartbeat_timeout: lease, ..LeaseTerms::default() }
-}
-
-/// Locks the directory of a worker for this process; none if another process has it.
-fn take_presence(dir: &Path) -> io::Result<Option<File>> {
-    Access::create_dir(dir)?;
-    let path: PathBuf = dir.join("lock");
-    let file = Access::open(&path, File::options().write(true))?;
-    let began = Instant::now();
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Some(file)),
-            // A child of a killed worker keeps the lock until it executes its program.
-            Err(Errno::WOULDBLOCK) if began.elapsed() < EXEC_TIME => thread::sleep(EXEC_TIME / 100),
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-    }
 }

@@ -337,9 +337,10 @@ impl Steps {
     }
 
     /// Repeats the `finally` of an attempt whose command had ended under an earlier leader.
-    pub(super) fn finish_again(&mut self, run: &RunContext, grant: Grant, record: &AttemptRecord) {
+    pub(super) fn finish_again(&mut self, run: &RunContext, start: Start, record: &AttemptRecord) {
+        let grant = start.grant;
         let retry = &run.schedule.step(grant.work).ending.retry;
-        let attempt = StepAttempt::restored(Start::plain(grant), record, retry);
+        let attempt = StepAttempt::restored(start, record, retry);
         self.running.insert(grant.work, attempt);
         self.due_finally.push(grant.work);
     }

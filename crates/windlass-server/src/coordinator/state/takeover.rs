@@ -72,6 +72,10 @@ impl RunState {
                 self.steps.pick_up(attempt, Vec::new());
                 self.waits.begin(&self.run, work, Side::After);
             }
+            (true, None, Some(record)) if record.end == AttemptEnd::Finishing => {
+                // No worker was there for its `finally`.
+                self.steps.finish_again(&self.run, start, record);
+            }
             (true, ..) => {
                 let why = "its order is gone".to_owned();
                 self.on_report(Report::Lost { id: OrderId::Command(grant), why }, None);
@@ -105,7 +109,7 @@ impl RunState {
                 continue;
             }
             match record.filter(|record| record.end == AttemptEnd::Finishing) {
-                Some(record) => self.steps.finish_again(&self.run, grant, record),
+                Some(record) => self.steps.finish_again(&self.run, Start::plain(grant), record),
                 None => {
                     let why = "the process that led the run was killed".to_owned();
                     self.on_report(Report::Lost { id: OrderId::Command(grant), why }, None);

@@ -1,0 +1,130 @@
+//! How a life of a worker begins: it locks the worker's directory, ends what earlier lives left running, takes
+//! the worker's name, and reports the orders of earlier lives.
+//!
+//! A child that has not executed its program yet carries no tag, but it keeps the lock of its killed parent
+//! until then. So once a new life has the lock, every process of an earlier one carries its tag or has ended.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use windlass_core::{HolderId, Name, Need, Timestamp, Token};
+use windlass_store::{
+    Access, Claim, Claimed, Life, Process, ProcessTree, StoreError, StoredWorker, Transaction,
+    WorkerState, check_text,
+};
+
+use super::texts::{EndText, OrderText, ReportText, to_text};
+use super::worker::{WorkerSettings, lease_terms, stored};
+use crate::process_tag;
+
+/// How long a child may take from its fork until it executes its program.
+const EXEC_TIME: Duration = Duration::from_millis(500);
+/// Returns the name of this machine, which is the name of its worker unless it has another.
+#[must_use]
+pub fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if is_worker_name(name) { name.to_owned() } else { "worker".to_owned() }
+}
+
+pub(super) fn is_worker_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    check_text(name).is_ok()
+        && name.chars().all(plain)
+        && !name.starts_with('.')
+        && name.len() <= 200
+}
+
+/// Returns the tag that every process of a worker carries, in all of its lives. It contains a random
+/// number, because a worker of another store may have the same name.
+pub(super) fn worker_tag(dir: &Path, name: &str) -> io::Result<String> {
+    let path = dir.join("tag");
+    let tag = fs::read_to_string(&path).unwrap_or_default();
+    if tag.starts_with("worker-") {
+        return Ok(tag);
+    }
+    let unique = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    let tag = format!("worker-{}-{name}", unique.trim());
+    let new = dir.join("tag.new");
+    Access::open(&new, File::options().write(true).truncate(true))?.write_all(tag.as_bytes())?;
+    fs::rename(new, path)?;
+    Ok(tag)
+}
+
+/// How a life begins.
+pub(super) struct Begin<'a> {
+    pub(super) settings: &'a WorkerSettings,
+    pub(super) holder: &'a HolderId,
+    pub(super) process: &'a Process,
+}
+
+impl Begin<'_> {
+    /// Takes the worker's name, and reports the orders of its earlier lives, of which no process is left.
+    /// Returns how many of them are lost; none if another process has the name.
+    pub(super) fn life(
+        &self,
+        transaction: &Transaction<'_>,
+        ends: &BTreeMap<u64, String>,
+        now: Timestamp,
+    ) -> Result<Option<(Life, usize)>, StoreError> {
+        let name = self.settings.name.clone();
+        let needs = [Need::one(Name::Worker(name.clone()))];
+        let terms = lease_terms(self.settings.lease);
+        let process = Some(self.process);
+        let claim = Claim { process, terms, ..Claim::new(self.holder, &needs) };
+        let Claimed::Held(holds) = transaction.leases().claim(&claim)? else {
+            transaction.leases().leave_queue(self.holder)?;
+            return Ok(None);
+        };
+        let life = Life { worker: name, token: holds[0].token };
+        let why = "its worker was killed".to_owned();
+        let lost = to_text(&ReportText { at: now.as_nanos(), end: EndText::Lost(why) });
+        let report = |token: u64| (token, ends.get(&token).unwrap_or(&lost).clone());
+        let orders = transaction.orders().before(&life)?;
+        let reports: Vec<_> = orders.iter().map(|order| report(order.token)).collect();
+        transaction.orders().bury(&reports)?;
+        let since_ms = transaction.now().wall_ms;
+        let worker = stored(self.settings, life.clone(), WorkerState::Up);
+        transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })?;
+        let lost = reports.iter().filter(|(token, _)| !ends.contains_key(token)).count();
+        Ok(Some((life, lost)))
+    }
+}
+
+/// Returns what may be left of the processes of a worker's earlier lives. A process that has cleared its
+/// environment is found by the tag of its order.
+pub(super) fn left_by(
+    transaction: &Transaction<'_>,
+    name: &str,
+    tag: &str,
+) -> Result<Vec<ProcessTree>, StoreError> {
+    let next = Life { worker: name.to_owned(), token: Token(u64::MAX >> 1) };
+    let orders = transaction.orders().before(&next)?;
+    let texts =
+        orders.iter().filter_map(|order| serde_json::from_str::<OrderText>(&order.text).ok());
+    let of_orders = texts.map(|text| process_tag::tree_of(text.tag()));
+    Ok(std::iter::once(process_tag::tree_of(tag)).chain(of_orders).collect())
+}
+
+/// Locks the directory of a worker for this process; none if another process has it.
+pub(super) fn take_presence(dir: &Path) -> io::Result<Option<File>> {
+    Access::create_dir(dir)?;
+    let path = dir.join("lock");
+    let file = Access::open(&path, File::options().write(true))?;
+    let began = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            // A child of a killed worker keeps the lock until it executes its program.
+            Err(Errno::WOULDBLOCK) if began.elapsed() < EXEC_TIME => thread::sleep(EXEC_TIME / 100),
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
