@@ -108,7 +108,7 @@ pub use windlass_core::{
     Token, Unprintable, WorkState, is_unprintable, nearest,
 };
 pub use windlass_store::{
-    Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,
-    RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredWaiter,
-    check_name,
+    Access, AttemptEnd, Blocker, Event, HoldState, Leftover, NameView, Network, Process, Refused,
+    RunEnd, RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease,
+    StoredWaiter, check_name,
 };

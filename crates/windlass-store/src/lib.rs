@@ -60,6 +60,7 @@ mod tables;
 mod transaction;
 mod wakeup;
 mod wal;
+mod writer_wait;
 
 pub use access::Access;
 pub use backend::{Backend, Durability, Opener, TransactionBody};
@@ -89,3 +90,4 @@ pub use transaction::{
 pub use wakeup::{Topic, Wakeup};
 pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};
 pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token};
+pub use writer_wait::{Blocker, OnWait, WriterWait};

@@ -82,6 +82,12 @@ pub trait LeaseTables {
     /// Returns the store's counters.
     fn meta(&self) -> Result<Meta, StoreError>;
 
+    /// Returns whether writers were kept out for so long before this transaction that holders may have
+    /// missed heartbeats. To be asked after the clock was read, so that nobody is kept out in between.
+    fn has_stalled(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Returns a name, if the store knows it.
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError>;
 

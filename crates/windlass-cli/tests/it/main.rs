@@ -33,6 +33,7 @@ mod scenarios;
 mod service;
 mod sharing;
 mod shown;
+mod stalled;
 mod started;
 mod steering;
 mod store_init;

@@ -59,6 +59,9 @@ pub(crate) trait Attempts<K = OrderId> {
     /// Waits until there is news, for at most `timeout`. May return early without any.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News<K>>, RunError>;
 
+    /// Returns whether nothing of a command or a hook is left, nor waits to be started.
+    fn is_idle(&self) -> bool;
+
     /// Has a wait end with [`News::Wakeup`] while `source` is readable.
     fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()>;
 
@@ -83,8 +86,8 @@ pub(crate) struct Order<K = OrderId> {
     /// Where it may write its outputs for later steps.
     pub(crate) output: Option<PathBuf>,
     pub(crate) limits: Limits,
-    /// The time after which it must not start without being ordered again, because the names that it
-    /// holds may be lost by then; none if it holds none.
+    /// The time, on a clock that does not pause, after which it must not start without being ordered
+    /// again, because the names that it holds may be lost by then; none if it holds none.
     pub(crate) start_by: Option<Timestamp>,
 }
 

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use windlass_core::{Grant, Name, Token, WorkId};
-use windlass_store::{AttemptRecord, Event, GuardWait, HolderId, RunEnd};
+use windlass_store::{AttemptRecord, Event, GuardWait, HolderId, OnWait, RunEnd};
 
 use super::RunError;
 use crate::command::ResolveError;
@@ -30,7 +30,7 @@ pub(super) use self::stored::{StoreJournal, end_leftovers, write_record};
 pub(super) use self::write_ahead::Pace;
 pub(crate) use self::write_ahead::read_wal;
 
-/// The durable state of a run.
+/// The durable state of a run. What writes calls `on_wait` while other processes keep writers out.
 pub(super) trait Journal {
     /// Adds a record to what the next commit stores.
     fn record(&mut self, record: Record);
@@ -43,13 +43,14 @@ pub(super) trait Journal {
         &mut self,
         schedule: &mut Schedule,
         admission: Admission,
+        on_wait: OnWait<'_>,
     ) -> Result<Committed, RunError>;
 
     /// Has the disk begin to write what the next sync waits for.
     fn begin_sync(&mut self);
 
     /// Returns once everything that was committed survives a loss of power.
-    fn sync(&mut self, scope: SyncScope) -> Result<(), RunError>;
+    fn sync(&mut self, scope: SyncScope, on_wait: OnWait<'_>) -> Result<(), RunError>;
 
     /// Returns for how long there has been something that a loss of power would undo; none if there
     /// is nothing.
@@ -58,10 +59,14 @@ pub(super) trait Journal {
     /// Returns whether a commit or a sync has failed.
     fn has_failed(&self) -> bool;
 
-    /// Returns how long until [`Journal::on_due`] has something to do; none if it has nothing.
+    /// Returns how long until [`Journal::store_due`] or [`Journal::on_due`] has something to do; none if
+    /// they have nothing.
     fn until_due(&self) -> Option<Duration>;
 
-    /// Does what is due, such as to let other processes reach this one; `watch` is given each
+    /// Has the store take over what it is time for.
+    fn store_due(&mut self, on_wait: OnWait<'_>) -> Result<(), RunError>;
+
+    /// Does what else is due, such as to let other processes reach this one; `watch` is given each
     /// source of wake-ups that did not exist before.
     fn on_due(
         &mut self,
@@ -76,10 +81,19 @@ pub(super) trait Journal {
     fn events(&mut self) -> Result<Vec<Event>, RunError>;
 
     /// Returns one of `names` that is not held any more, if there is one.
-    fn lost_name(&mut self, names: &[(Name, Token)]) -> Result<Option<Name>, RunError>;
+    fn lost_name(
+        &mut self,
+        names: &[(Name, Token)],
+        on_wait: OnWait<'_>,
+    ) -> Result<Option<Name>, RunError>;
 
     /// Commits the rest, stores how the run has ended, if it has, and gives up its lead.
-    fn finish(&mut self, schedule: &mut Schedule, end: Option<RunEnd>) -> Result<(), RunError>;
+    fn finish(
+        &mut self,
+        schedule: &mut Schedule,
+        end: Option<RunEnd>,
+        on_wait: OnWait<'_>,
+    ) -> Result<(), RunError>;
 }
 
 /// Whether works may begin in a commit.

@@ -176,7 +176,7 @@ impl RunState {
 
     /// Begins to decide: what time alone brings comes first.
     pub(super) fn on_tick(&mut self) {
-        self.run.decided = self.run.schedule.now();
+        self.run.decided = self.run.schedule.clock().with_pauses();
         self.run.schedule.apply(Input::Tick).expect("time passes");
         self.steps.end_interrupted(&mut self.run);
     }

@@ -14,6 +14,7 @@ use super::guard_poll::{GuardPoll, PollStep, UsedUp};
 use super::verdict::{Verdict, verdict};
 use super::waiting::Waiting;
 use crate::events::{EventReader, rest};
+use crate::lock_client::patience;
 use crate::signals::SignalPipe;
 
 /// How often to look again without a wake-up.
@@ -95,11 +96,10 @@ pub fn watch(
 ) -> Result<GuardEnd, GuardError> {
     let mut store = store;
     let signals = SignalPipe::open()?;
+    store.give_up_when(patience(Some(&signals), order.wait));
     let wakeups = [store.register(&Topic::Events)?, store.register(&Topic::Requests)?];
     let name = order.guard.name.as_str();
     let _waiting = Waiting::announce(store.dir(), name, wakeups[0].name())?;
-    // A decision from before is not about this wait.
-    verdict(&mut store, order.target)?;
     let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());
     let after = store.last_event()?;
     let events = EventReader::new(store.try_clone()?, after, patterns.collect::<Result<_, _>>()?);
@@ -124,6 +124,17 @@ struct Watching<'a, T> {
 
 impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     fn run(mut self) -> Result<GuardEnd, GuardError> {
+        match self.until_end() {
+            Err(GuardError::Store(StoreError::Interrupted)) => {
+                Err(GuardError::Interrupted { signal: self.signals.next()? })
+            }
+            ended => ended,
+        }
+    }
+
+    fn until_end(&mut self) -> Result<GuardEnd, GuardError> {
+        // A decision from before is not about this wait.
+        verdict(&mut self.store, self.order.target)?;
         loop {
             self.wakeups.iter().for_each(Wakeup::drain);
             match verdict(&mut self.store, self.order.target)? {

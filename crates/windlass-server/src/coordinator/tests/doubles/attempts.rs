@@ -182,6 +182,10 @@ impl Attempts for FakeAttempts {
         Ok(self.take())
     }
 
+    fn is_idle(&self) -> bool {
+        self.running.iter().all(|id| matches!(id, OrderId::Check { .. }))
+    }
+
     fn watch(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }

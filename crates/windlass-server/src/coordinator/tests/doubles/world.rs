@@ -50,6 +50,8 @@ pub(in crate::coordinator::tests) struct World {
     /// How often something was to be stored.
     pub(in crate::coordinator::tests) writes: usize,
     pub(in crate::coordinator::tests) names_lost: bool,
+    /// How often the run has had its leases kept while it could not write.
+    pub(in crate::coordinator::tests) leases_kept: usize,
 }
 
 pub(super) type Shared = Rc<RefCell<World>>;
