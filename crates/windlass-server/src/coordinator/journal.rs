@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use windlass_core::{Grant, Name, Token, WorkId};
-use windlass_store::{AttemptRecord, Event, GuardWait, HolderId, OnWait, RunEnd};
+use windlass_store::{AttemptRecord, Event, GuardWait, HolderId, OnWait, RunEnd, StoreError};
 
 use super::RunError;
 use crate::command::ResolveError;
@@ -58,6 +58,9 @@ pub(super) trait Journal {
 
     /// Returns whether a commit or a sync has failed.
     fn has_failed(&self) -> bool;
+
+    /// Returns why the run cannot be resumed, if what is stored is lost.
+    fn loss(&mut self) -> Option<StoreError>;
 
     /// Returns how long until [`Journal::store_due`] or [`Journal::on_due`] has something to do; none if
     /// they have nothing.

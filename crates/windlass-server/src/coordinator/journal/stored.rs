@@ -266,6 +266,10 @@ impl Journal for StoreJournal {
         self.failed
     }
 
+    fn loss(&mut self) -> Option<StoreError> {
+        self.store.read(|_| Ok(())).err().filter(StoreError::is_lost)
+    }
+
     fn until_due(&self) -> Option<Duration> {
         // A name that was cleared has to be claimed again, and no wake-up comes for it.
         let cleared = (!self.cleared.is_empty()).then_some(Duration::ZERO);

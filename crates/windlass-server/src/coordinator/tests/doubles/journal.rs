@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::{Name, Token};
-use windlass_store::{Blocker, Event, OnWait, RunEnd, WriterWait};
+use windlass_store::{Blocker, Event, OnWait, RunEnd, StoreError, WriterWait};
 
 use super::super::super::RunError;
 use super::super::super::journal::{
@@ -143,6 +143,10 @@ impl Journal for FakeJournal {
 
     fn has_failed(&self) -> bool {
         self.failed
+    }
+
+    fn loss(&mut self) -> Option<StoreError> {
+        None
     }
 
     fn until_due(&self) -> Option<Duration> {
