@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 
 /// Has another process keep writers out, suspended.
-fn block(bench: &Bench) -> Child {
+pub(crate) fn block(bench: &Bench) -> Child {
     let blocker = bench.script("exec flock -F state/gate sleep 600").spawn().expect("sh runs");
     // It becomes that once it has the lock.
     eventually("it sleeps", || {
@@ -21,13 +21,13 @@ fn block(bench: &Bench) -> Child {
 }
 
 /// Ends the process that keeps writers out.
-fn unblock(mut blocker: Child) {
+pub(crate) fn unblock(mut blocker: Child) {
     signal(&blocker, Signal::KILL);
     blocker.wait().expect("it was killed");
 }
 
 /// What is said about the process, once.
-fn told(blocker: &Child) -> String {
+pub(crate) fn told(blocker: &Child) -> String {
     let pid = blocker.id();
     format!(
         "state/gate is locked by process {pid} (sleep 600), which is suspended; resume it with: \

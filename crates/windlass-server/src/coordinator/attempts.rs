@@ -20,10 +20,12 @@ use crate::guard::CheckResult;
 
 mod checks;
 mod local;
+mod meanwhile;
 mod room;
 mod timers;
 
 pub(crate) use self::local::LocalAttempts;
+pub(crate) use self::meanwhile::Meanwhile;
 
 /// Identifies an order among all that one object executes.
 pub(crate) trait OrderKey: Copy + Ord + Send + 'static {

@@ -16,15 +16,12 @@
 //! that has begun goes on; nothing that follows does. The time of the run pauses. A signal ends such a wait, and with it the run: its
 //! attempts are asked to end, and the next leader takes them for lost.
 
-mod meanwhile;
-
 use std::time::Duration;
 
 use windlass_core::Name;
-use windlass_store::{OnWait, RunEnd, StoreError};
+use windlass_store::{Blocker, OnWait, RunEnd, StoreError};
 
-use self::meanwhile::Meanwhile;
-use super::attempts::{Attempts, News, Order, Report};
+use super::attempts::{Attempts, Meanwhile, News, Order, Report};
 use super::journal::{Due, Journal, Start, SyncScope};
 use super::state::RunState;
 use super::{End, RunError, Update};
@@ -181,9 +178,17 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         act: impl FnOnce(&mut J, &mut RunState, OnWait<'_>) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
         let Self { state, attempts, journal, inbox } = self;
+        let mut tell = |blocker: &Blocker| {
+            watch(&Update::Notice(&format!("waiting for the store: {blocker}")));
+        };
+        let mut meanwhile = Meanwhile::new(attempts, inbox, &mut tell);
         let clock = state.schedule().clock().clone();
-        let mut meanwhile = Meanwhile::new(attempts, inbox, watch, clock);
-        let written = act(journal, state, &mut |wait| meanwhile.go_on(wait));
+        let mut paused = clock.with_pauses();
+        let written = act(journal, state, &mut |wait| {
+            let now = clock.with_pauses();
+            clock.pause(now.since(std::mem::replace(&mut paused, now)));
+            meanwhile.go_on(wait)
+        });
         meanwhile.failure().map_or(written, Err)
     }
 
