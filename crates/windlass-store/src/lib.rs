@@ -77,7 +77,7 @@ pub use order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
 pub use process::{Liveness, Process};
 pub use run::{RunEnd, RunListing, RunOutcome, RunRecord};
 pub use sqlite::{Network, Sqlite};
-pub use step::{AttemptEnd, AttemptRecord, GuardWait};
+pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
 pub use store::{Store, StoreOpener};
 pub use tables::{
     EventTable, GroupChanges, LeaseTables, Meta, OrderTables, RequestTable, RunTables, Scope,

@@ -101,6 +101,24 @@ fn a_submitted_run_ends_as_it_does_in_the_foreground() {
 }
 
 #[test]
+fn a_decision_survives_the_scheduler_that_has_not_taken_it() {
+    let flow = "[step.a]\nguard = 'ok'\nrun = 'touch ran'\n\
+        [guard.ok]\ncondition = 'false'\nretry = { max = 9, interval = '1h' }\n";
+    let mut service = Service::with(flow, "1");
+    let run = service.submit(&[]);
+    eventually("it waits", || service.shown(&["why", &run]).contains("to decide it now"));
+    signal(&service.processes[0], Signal::STOP);
+    let step = format!("{run}/a");
+    assert!(service.bench.call(&["approve", &step]).status.success());
+    let refused = service.bench.call(&["reject", &step]);
+    assert!(stderr(&refused).contains("was approved already, by "), "{}", stderr(&refused));
+    service.kill(0);
+    service.start(&["serve", "--no-worker"]);
+    service.wait(&run, 0);
+    assert!(service.bench.path("ran").exists());
+}
+
+#[test]
 fn a_service_waits_for_a_suspended_writer_and_its_steps_go_on() {
     let flow = "[step.a]\nrun = 'touch begun; until test -e go; do sleep 0.01; done; seq 1 100000; touch printed'\n\
         [step.b]\nafter = ['a']\nrun = 'touch ran'\n";

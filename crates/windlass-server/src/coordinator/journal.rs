@@ -9,9 +9,12 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use windlass_core::{Grant, Name, Token, WorkId};
-use windlass_store::{AttemptRecord, Event, GuardWait, HolderId, OnWait, RunEnd, StoreError};
+use windlass_store::{
+    AttemptRecord, Decision, Event, GuardWait, HolderId, OnWait, RunEnd, StoreError,
+};
 
 use super::RunError;
+use super::requests::Wish;
 use crate::command::ResolveError;
 use crate::schedule::Schedule;
 
@@ -79,6 +82,9 @@ pub(super) trait Journal {
     /// Returns what users have asked of the run and no commit has answered. Drains the wake-ups first,
     /// so that what comes later wakes the run again.
     fn requests(&mut self) -> Result<Vec<Request>, RunError>;
+
+    /// Returns what users have decided about the guards of the run.
+    fn decisions(&mut self) -> Result<Vec<Decision>, RunError>;
 
     /// Returns the events since the last call.
     fn events(&mut self) -> Result<Vec<Event>, RunError>;
@@ -160,6 +166,13 @@ pub(super) struct Request {
     pub(super) text: String,
 }
 
+impl Request {
+    /// Returns whether the request says that a guard was decided.
+    pub(super) fn is_decision(&self) -> bool {
+        matches!(Wish::parse(&self.text, |_| None), Some(Wish::Decide))
+    }
+}
+
 /// What a commit stores beside facts.
 #[derive(Debug)]
 pub(super) enum Record {
@@ -169,6 +182,8 @@ pub(super) enum Record {
     Wait(GuardWait),
     /// A step does not wait for a guard any more.
     WaitOver(WorkId),
+    /// What was decided about the guards of a step does not count any more.
+    Undecided(WorkId),
     /// An event.
     Emit(String),
     /// The request of this number was carried out.

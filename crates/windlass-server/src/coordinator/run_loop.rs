@@ -19,10 +19,10 @@
 use std::time::Duration;
 
 use windlass_core::Name;
-use windlass_store::{Blocker, OnWait, RunEnd, StoreError};
+use windlass_store::{AttemptRecord, Blocker, OnWait, RunEnd, StoreError};
 
 use super::attempts::{Attempts, Meanwhile, News, Order, Report};
-use super::journal::{Due, Journal, Start, SyncScope};
+use super::journal::{Due, Journal, Request, Start, SyncScope};
 use super::state::RunState;
 use super::{End, RunError, Update};
 #[cfg(windlass_faults)]
@@ -61,6 +61,14 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
 
     pub(super) fn state_mut(&mut self) -> &mut RunState {
         &mut self.state
+    }
+
+    /// Finds the attempts of a run that was led before where they were left, and what users have decided
+    /// since.
+    pub(super) fn pick_up(&mut self, attempts: &[AttemptRecord]) -> Result<(), RunError> {
+        self.state.note_decisions(&self.journal.decisions()?);
+        self.state.pick_up(attempts);
+        Ok(())
     }
 
     #[cfg(test)]
@@ -128,6 +136,8 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         let news = std::mem::take(&mut self.inbox);
         let woken = news.iter().any(|news| matches!(news, News::Wakeup));
         let requests = if woken { self.journal.requests()? } else { Vec::new() };
+        let decided = requests.iter().any(Request::is_decision);
+        let decisions = if decided { self.journal.decisions()? } else { Vec::new() };
         let events = if self.state.heeds_events() { self.journal.events()? } else { Vec::new() };
         let mut reports = Vec::new();
         for news in news {
@@ -142,6 +152,7 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         reports.into_iter().for_each(|(lost, report)| self.state.on_report(report, lost));
         self.state.on_events(&events);
         requests.iter().for_each(|request| self.state.on_request(request));
+        self.state.on_decisions(&decisions);
         self.state.on_all_taken_in();
         Ok(())
     }

@@ -227,7 +227,7 @@ fn the_third_version_migrates_and_its_runs_have_no_user() {
     let store = Connection::open(dir.path().join("store.db")).expect("the file");
     store
         .execute_batch(
-            "DROP TABLE report; DROP TABLE work_order; DROP TABLE worker;
+            "DROP TABLE decision; DROP TABLE report; DROP TABLE work_order; DROP TABLE worker;
              ALTER TABLE run DROP COLUMN env;
              ALTER TABLE run DROP COLUMN uid; ALTER TABLE lease DROP COLUMN uid;
              INSERT INTO run (id, file, text, dir, created_ms) VALUES ('27a2', 'f', '', '/', 0);

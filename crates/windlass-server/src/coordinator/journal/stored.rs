@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use windlass_core::{Fact, Name, Phase, Token};
 use windlass_store::{
-    AttemptRecord, Durability, Event, JournalPosition, Leftover, OnWait, RunEnd, Store, StoreError,
-    Transaction,
+    AttemptRecord, Decision, Durability, Event, JournalPosition, Leftover, OnWait, RunEnd, Store,
+    StoreError, Transaction,
 };
 
 use super::super::identity::RunIdentity;
@@ -307,6 +307,11 @@ impl Journal for StoreJournal {
         Ok(requests.into_iter().map(request).collect())
     }
 
+    fn decisions(&mut self) -> Result<Vec<Decision>, RunError> {
+        let run = self.identity.id();
+        Ok(self.store.read(|transaction| transaction.steps().decisions(run))?)
+    }
+
     fn events(&mut self) -> Result<Vec<Event>, RunError> {
         let mut events = Vec::new();
         if let Some(reader) = &mut self.events {
@@ -411,6 +416,7 @@ pub(in crate::coordinator) fn write_record(
         }
         Record::Wait(wait) => transaction.steps().put_guard_wait(run, wait),
         Record::WaitOver(work) => transaction.steps().delete_guard_wait(run, *work),
+        Record::Undecided(work) => transaction.steps().delete_decisions(run, *work),
         Record::Emit(event) => transaction.events().emit(event).map(drop),
         Record::Taken(number) => transaction.requests().take(*number).map(drop),
         Record::Reopened => transaction.runs().set_end(run, None),

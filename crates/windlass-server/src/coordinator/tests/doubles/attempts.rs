@@ -6,7 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_store::Event;
+use windlass_core::WorkId;
+use windlass_store::{Decision, Event};
 
 use super::super::super::RunError;
 use super::super::super::attempts::{Attempts, CheckEnd, News, Order, OrderId, Report, StopMode};
@@ -35,6 +36,8 @@ pub(in crate::coordinator::tests) enum Script {
 pub(in crate::coordinator::tests) enum Outside {
     Signal(i32),
     Request(&'static str),
+    /// About a guard of a step, for its first attempt: the verdict, the step's place and the guard.
+    Decision(&'static str, usize, &'static str),
     Event(&'static str),
 }
 
@@ -114,6 +117,16 @@ impl FakeAttempts {
             Outside::Request(text) => {
                 let number = world.requests.len() as u64 + 1;
                 world.requests.push(Request { number, text: text.to_owned() });
+                News::Wakeup
+            }
+            Outside::Decision(verdict, place, guard) => {
+                let (work, verdict) = (WorkId::from_index(place), verdict.to_owned());
+                let (guard, attempt) = (guard.to_owned(), 1);
+                let number = world.requests.len() as u64 + 1;
+                let text = format!("{verdict} {place}");
+                world.requests.push(Request { number, text });
+                let decision = Decision { work, guard, attempt, verdict, uid: 0, at_ms: 0 };
+                world.decisions.push(decision);
                 News::Wakeup
             }
             Outside::Event(name) => {

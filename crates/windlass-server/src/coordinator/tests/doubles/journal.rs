@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::{Name, Token};
-use windlass_store::{Blocker, Event, OnWait, RunEnd, StoreError, WriterWait};
+use windlass_store::{Blocker, Decision, Event, OnWait, RunEnd, StoreError, WriterWait};
 
 use super::super::super::RunError;
 use super::super::super::journal::{
@@ -120,7 +120,8 @@ impl Journal for FakeJournal {
                 }
                 Record::Emit(event) => world.events.push(event),
                 Record::Taken(number) => world.requests.retain(|asked| asked.number != number),
-                Record::Wait(_) | Record::WaitOver(_) | Record::Reopened => {}
+                Record::Wait(_) | Record::WaitOver(_) | Record::Undecided(_) | Record::Reopened => {
+                }
             }
         }
         Ok(Committed { starts, refusals: Vec::new() })
@@ -166,6 +167,10 @@ impl Journal for FakeJournal {
 
     fn requests(&mut self) -> Result<Vec<Request>, RunError> {
         Ok(self.world.borrow().requests.clone())
+    }
+
+    fn decisions(&mut self) -> Result<Vec<Decision>, RunError> {
+        Ok(self.world.borrow().decisions.clone())
     }
 
     fn events(&mut self) -> Result<Vec<Event>, RunError> {
