@@ -37,6 +37,12 @@ pub trait Backend: Send {
         body: TransactionBody<'_>,
     ) -> Result<(), StoreError>;
 
+    /// Gives room that deleted records have left back to the system, if that is worth its time. Other
+    /// writers wait meanwhile.
+    fn compact(&mut self, _: OnWait<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Makes all earlier commits survive a loss of power.
     fn sync(&mut self) -> Result<(), StoreError>;
 

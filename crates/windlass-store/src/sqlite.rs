@@ -4,6 +4,7 @@
 //! disk error a connection writes nothing any more: a process that opens the store again finds every
 //! commit that was acknowledged.
 
+mod compact;
 mod file;
 mod orders;
 mod place;
@@ -175,6 +176,13 @@ impl Backend for Sqlite {
             lock.remove_marks(tables.marks());
             Ok(())
         });
+        result.map_err(|error| self.note_failure(error))
+    }
+
+    fn compact(&mut self, on_wait: OnWait<'_>) -> Result<(), StoreError> {
+        self.prepare_for(Durability::Full)?;
+        let Self { opened, writer_lock, dir, .. } = self;
+        let result = writer_lock.hold(on_wait, |_, _| compact::compact(opened.checked()?, dir));
         result.map_err(|error| self.note_failure(error))
     }
 

@@ -189,6 +189,14 @@ impl Store {
         transact(&mut *self.backend, &*self.clock, durability, on_wait, body)
     }
 
+    /// Gives room that deleted records have left back to the system, if that is worth its time. Other
+    /// writers wait meanwhile.
+    pub fn compact(&mut self) -> Result<(), StoreError> {
+        let Self { backend, patience, .. } = self;
+        let mut told = false;
+        backend.compact(&mut |wait| patience.on_wait(wait, &mut told))
+    }
+
     /// Makes all earlier commits survive a loss of power. A caller that has other work to do in between
     /// commits with [`Durability::Process`] and syncs afterwards.
     pub fn sync(&mut self) -> Result<(), StoreError> {

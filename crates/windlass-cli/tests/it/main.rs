@@ -29,6 +29,7 @@ mod piped;
 mod primitives;
 mod printing;
 mod processes;
+mod pruning;
 mod resume;
 mod scenarios;
 mod service;
