@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::Serialize;
 use thiserror::Error as ThisError;
 use windlass_server::{
-    Ask, RunState, RunView, StepState, Store, Verdict, ask, decide, nearest, step_argument,
-    waiting_guards,
+    Decided, DecidedBefore, GuardDecision, RunState, RunView, StepState, Store, Verdict, decide,
+    decide_steps, nearest, step_argument, user_name, waiting_guards,
 };
 
 use crate::arguments::{Form, Target};
@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
+use crate::times::Times;
 
 pub(crate) fn verdict(
     state: Option<&Path>,
@@ -37,43 +38,70 @@ pub(crate) fn verdict(
 
 /// What was decided about which guard.
 #[derive(Serialize)]
-struct Decided {
+struct DecidedJson {
     /// `approved` or `rejected`.
     decision: &'static str,
+    /// An earlier decision was the same.
+    already: bool,
     /// The guard of a `windlass guard`; none if it is about steps.
     guard: Option<String>,
     run: Option<String>,
     steps: Vec<String>,
+    /// The steps with their guards, for people.
+    #[serde(skip)]
+    described: Vec<String>,
 }
 
-impl Decided {
+impl DecidedJson {
     fn new(verdict: Verdict) -> Self {
-        let decision = match verdict {
-            Verdict::Approve => "approved",
-            Verdict::Reject => "rejected",
-        };
-        Self { decision, guard: None, run: None, steps: Vec::new() }
+        Self {
+            decision: word(verdict),
+            already: false,
+            guard: None,
+            run: None,
+            steps: Vec::new(),
+            described: Vec::new(),
+        }
     }
 
     fn text(&self) -> String {
-        let Self { decision, guard, run, steps, .. } = self;
+        let Self { decision, already, guard, run, described, .. } = self;
+        let already = if *already { "already " } else { "" };
         match (guard, run) {
-            (Some(guard), _) => format!("{decision} guard {guard:?}"),
+            (Some(guard), _) => format!("{already}{decision} guard {guard:?}"),
             (None, run) => {
                 let run = run.as_deref().unwrap_or_default();
-                format!("{decision} in run {run}: {}", steps.join(", "))
+                format!("{already}{decision} in run {run}: {}", described.join(", "))
             }
         }
     }
 }
 
-fn about_guard(store: &mut Store, name: &str, verdict: Verdict) -> Result<Decided, Box<dyn Error>> {
-    let waiting = waiting_guards(store.dir())?;
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Approve => "approved",
+        Verdict::Reject => "rejected",
+    }
+}
+
+fn about_guard(
+    store: &mut Store,
+    name: &str,
+    verdict: Verdict,
+) -> Result<DecidedJson, Box<dyn Error>> {
+    let waiting: BTreeSet<_> = waiting_guards(store.dir())?.into_keys().collect();
     if !waiting.contains(name) {
         return Err(NotWaiting { guard: name.to_owned(), waiting }.into());
     }
-    decide(store, &format!("guard/{name}"), verdict)?;
-    Ok(Decided { guard: Some(name.to_owned()), ..Decided::new(verdict) })
+    let guard = name.to_owned();
+    let already = match decide(store, name, verdict)? {
+        Ok(()) => false,
+        Err(DecidedBefore { verdict: before, .. }) if before == verdict => true,
+        Err(DecidedBefore { verdict: before, .. }) => {
+            return Err(Otherwise::Guard { guard, decision: word(before) }.into());
+        }
+    };
+    Ok(DecidedJson { already, guard: Some(guard), ..DecidedJson::new(verdict) })
 }
 
 fn about_steps(
@@ -81,12 +109,61 @@ fn about_steps(
     run: &str,
     step: &str,
     verdict: Verdict,
-) -> Result<Decided, Box<dyn Error>> {
-    let view = RunView::find(store, run)?;
-    let (run, steps) = (view.run.id.clone(), at_guards(&view, step)?);
-    let asks: Vec<_> = steps.iter().map(|step| Ask::Decide(step.clone(), verdict)).collect();
-    ask(store, &run, &asks)?;
-    Ok(Decided { run: Some(run), steps, ..Decided::new(verdict) })
+) -> Result<DecidedJson, Box<dyn Error>> {
+    let (view, places, decided) = decide_steps(store, run, step, verdict)?;
+    let run = view.run.id.clone();
+    let (already, decisions) = match decided {
+        Decided::Now(decisions) => (false, decisions),
+        Decided::Before(decisions) => (true, decisions),
+        Decided::Nothing => return Err(NotAtGuard::of(&view, &places).into()),
+    };
+    if let Some(other) = decisions.iter().find(|decision| decision.verdict != verdict) {
+        return Err(Otherwise::step(&run, other).into());
+    }
+    let steps = decisions.iter().map(|decision| decision.step.clone()).collect();
+    let described = decisions.iter().map(|decision| described(decision, already)).collect();
+    Ok(DecidedJson { already, run: Some(run), steps, described, ..DecidedJson::new(verdict) })
+}
+
+/// Returns the step of a decision with its guard, and with who decided when if that was earlier.
+fn described(decision: &GuardDecision, already: bool) -> String {
+    let GuardDecision { step, guard, uid, at_ms, .. } = decision;
+    let (by, when) = (user_name(*uid), Times::now().ago(*at_ms));
+    match already {
+        true => format!("{step} (guard {guard}, by {by}, {when})"),
+        false => format!("{step} (guard {guard})"),
+    }
+}
+
+/// Another decision came first.
+#[derive(Debug, ThisError)]
+pub(crate) enum Otherwise {
+    #[error(
+        "guard {guard:?} was {decision} already, which the process that waits for it has not taken in yet"
+    )]
+    Guard { guard: String, decision: &'static str },
+    #[error("step {step:?} of run {run} was {decision} already, by {by}, {when}: guard {guard}")]
+    Step {
+        step: String,
+        run: String,
+        decision: &'static str,
+        by: String,
+        when: String,
+        guard: String,
+    },
+}
+
+impl Otherwise {
+    fn step(run: &str, decision: &GuardDecision) -> Self {
+        Otherwise::Step {
+            step: decision.step.clone(),
+            run: run.to_owned(),
+            decision: word(decision.verdict),
+            by: user_name(decision.uid),
+            when: Times::now().ago(decision.at_ms),
+            guard: decision.guard.clone(),
+        }
+    }
 }
 
 /// No process waits for the guard.
@@ -104,20 +181,6 @@ fn hint(guard: &str, waiting: &BTreeSet<String>) -> String {
         (Some(near), _) => format!("; did you mean guard/{near}?"),
         (None, []) => "; decide about the guard of a step with RUN/STEP".to_owned(),
         (None, known) => format!("; processes wait for {}", known.join(", ")),
-    }
-}
-
-/// Returns the steps that `step` names and that wait at a guard. In an interrupted run none does: its
-/// guards are checked again when it is resumed.
-fn at_guards(view: &RunView, step: &str) -> Result<Vec<String>, Box<dyn Error>> {
-    let places = view.places(step)?;
-    let guarded = view.guarded().into_iter().filter(|_| view.state.goes_on());
-    let waiting: BTreeSet<_> = guarded.map(|(step, _)| step).collect();
-    let names = places.iter().map(|place| view.steps[*place].name.as_str());
-    let steps: Vec<_> = names.filter(|step| waiting.contains(step)).map(str::to_owned).collect();
-    match steps.is_empty() {
-        true => Err(NotAtGuard::of(view, &places).into()),
-        false => Ok(steps),
     }
 }
 

@@ -11,7 +11,7 @@ use windlass_server::{
 };
 use windlass_workflow::{ParamErrors, ParseErrors};
 
-use crate::approve::{NotAtGuard, NotWaiting};
+use crate::approve::{NotAtGuard, NotWaiting, Otherwise};
 use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
@@ -164,6 +164,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
         || failure.is::<NotAtGuard>()
+        || failure.is::<Otherwise>()
         || failure.is::<NotWaiting>()
         || failure.is::<ManError>()
         || failure.is::<PictureError>()

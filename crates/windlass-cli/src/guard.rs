@@ -44,14 +44,7 @@ pub(crate) fn guard(
     let alone = Alone { plan: &plan, guard, dir, wait };
     let (env, wake_on) = (alone.env()?, alone.wake_on()?);
     let target = format!("guard/{name}");
-    let order = Watch {
-        guard: alone.guard,
-        env: &env,
-        wake_on: &wake_on,
-        dir: &alone.dir,
-        target: &target,
-        wait,
-    };
+    let order = Watch { guard: alone.guard, env: &env, wake_on: &wake_on, dir: &alone.dir, wait };
     let end = watch(state::open(state)?, &order, |news| alone.tell(news, &target, &env))?;
     Ok(alone.end(&end, form))
 }

@@ -10,6 +10,7 @@ use thiserror::Error;
 use windlass_server::{Network, Store, StoreError};
 
 use crate::store::OutsiderError;
+use crate::talk::tame;
 
 /// Where the store lies that several users of the machine share.
 pub(crate) const SYSTEM: &str = "/var/lib/windlass";
@@ -22,7 +23,15 @@ pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
         true => Store::open_existing(&dir, network()),
         false => Store::open_with(&dir, network()),
     };
-    opened.map_err(|error| explained(error, &dir))
+    opened.map(telling).map_err(|error| explained(error, &dir))
+}
+
+/// Has a connection tell which process it waits for, when writers are kept out for long.
+fn telling(mut store: Store) -> Store {
+    store.when_blocked(|blocker| {
+        eprintln!("windlass: {}", tame(&format!("waiting for the store: {blocker}")));
+    });
+    store
 }
 
 /// Opens the store to look at it, and creates nothing. A user whose usual store does not exist so far
@@ -43,7 +52,7 @@ pub(crate) fn look(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
 /// Opens the store in `state`, or the user's own, and creates nothing.
 pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     let dir = dir(state)?;
-    Store::open_existing(&dir, network()).map_err(|error| explained(error, &dir))
+    Store::open_existing(&dir, network()).map(telling).map_err(|error| explained(error, &dir))
 }
 
 /// Makes the store in `state`, or the user's own. With a group, all its members may use it.

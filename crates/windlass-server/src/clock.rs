@@ -2,10 +2,11 @@
 //!
 //! Setting the wall clock does not disturb a process; a resumed run goes on at the time of its last
 //! fact if the wall clock stands before it, because the engine's time never goes back.
+//!
+//! The clock pauses while other processes keep the run from writing: a step that ends in time then must not
+//! have timed out when the run learns of its end.
 
-#[cfg(test)]
 use std::sync::Arc;
-#[cfg(test)]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,9 @@ pub(crate) struct Clock {
     source: Source,
     /// What the clock showed when its source began.
     began: Duration,
+    /// How many nanoseconds it has paused. Shared by all clocks of a run, and only its own thread changes
+    /// or reads it.
+    paused: Arc<AtomicU64>,
 }
 
 #[derive(Clone)]
@@ -36,16 +40,30 @@ impl Clock {
     /// Starts a clock at the time of the wall clock.
     pub(crate) fn start() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { source: Source::Steady(Instant::now()), began: wall }
+        Self { source: Source::Steady(Instant::now()), began: wall, paused: Arc::default() }
     }
 
     /// Starts a clock at zero that moves only when a test adds to `nanos`.
     #[cfg(test)]
     pub(crate) fn manual(nanos: &Arc<AtomicU64>) -> Self {
-        Self { source: Source::Manual(Arc::clone(nanos)), began: Duration::ZERO }
+        let source = Source::Manual(Arc::clone(nanos));
+        Self { source, began: Duration::ZERO, paused: Arc::default() }
     }
 
+    /// Returns the time of the run.
     pub(crate) fn now(&self) -> Timestamp {
+        let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
+        Timestamp::ZERO.after(self.with_pauses().since(Timestamp::ZERO).saturating_sub(paused))
+    }
+
+    /// Has the clock show a time that it has shown before.
+    pub(crate) fn pause(&self, by: Duration) {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        self.paused.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Returns the time that the clock would show if it had never paused.
+    pub(crate) fn with_pauses(&self) -> Timestamp {
         let elapsed = match &self.source {
             Source::Steady(began) => began.elapsed(),
             // Only the test's own thread advances it.

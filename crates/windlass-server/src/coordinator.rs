@@ -46,8 +46,8 @@ use self::attempts::LocalAttempts;
 pub use self::error::RunError;
 pub(crate) use self::journal::read_wal;
 use self::journal::{Expected, Leader, StoreJournal, declare};
-pub(crate) use self::requests::forget_requests;
 pub use self::requests::{Ask, ask, ask_to_retry};
+pub(crate) use self::requests::{announce_decision, forget_requests};
 use self::run_loop::RunLoop;
 use self::state::RunState;
 pub use self::update::{Change, End, StepStatus, Update};
@@ -178,7 +178,7 @@ impl Coordinator {
         schedule.replay(&facts);
         end.into_iter().for_each(|end| schedule.replay_end(end));
         let mut coordinator = Self::new(store, schedule, leader, &facts)?;
-        coordinator.run.state_mut().pick_up(&attempts);
+        coordinator.run.pick_up(&attempts)?;
         Ok((coordinator, end))
     }
 

@@ -14,6 +14,6 @@ mod watch;
 pub use self::check::{Broken, Check, CheckResult, NotYet, check};
 pub(crate) use self::check::{CheckCommand, check_until_closed};
 pub use self::guard_poll::{GuardPoll, PollStep, UsedUp};
-pub use self::verdict::{Verdict, decide, verdict};
+pub use self::verdict::{DecidedBefore, Verdict, decide};
 pub use self::waiting::waiting_guards;
 pub use self::watch::{GuardEnd, GuardError, GuardNews, Watch, watch};

@@ -1,16 +1,21 @@
 //! Heartbeats, from a thread and a connection of their own.
 //!
 //! A holder counts its time from before it sent the last good heartbeat. If none gets through in
-//! time, it takes its lease for lost before another process can take it over.
+//! time, it takes its lease for lost before another process can take it over. While nobody can write to the
+//! store, nobody can take it over either: the holder asks the next writer to refresh all leases, and that
+//! counts as a heartbeat.
 
 use std::io;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::ops::ControlFlow;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use windlass_core::{Answer, HolderId, LeaseTerms, Name, Token};
-use windlass_store::{Process, ProcessGroup, Store, StoreError, StoreOpener, Transaction};
+use windlass_store::{
+    Durability, Process, ProcessGroup, Store, StoreError, StoreOpener, Transaction, WriterWait,
+};
 
 /// Short commands are over by then, and never need a heartbeat.
 const FIRST: Duration = Duration::from_millis(100);
@@ -71,10 +76,7 @@ impl Heartbeat {
     ) -> io::Result<Self> {
         Self::run(move |stop| {
             let mut connection = None;
-            while matches!(
-                stop.recv_timeout(terms.heartbeat_timeout / 3),
-                Err(RecvTimeoutError::Timeout)
-            ) {
+            while stop.comes_after(terms.heartbeat_timeout / 3) {
                 // Most runs are over before the first is due.
                 if connection.is_none() {
                     connection = opener.open().ok();
@@ -84,15 +86,19 @@ impl Heartbeat {
                 let beat = |transaction: &Transaction<'_>| {
                     transaction.leases().heartbeat_process(&process)
                 };
-                let _ = store.transact_leases(beat);
+                let mut on_wait = |wait: &dyn WriterWait| {
+                    keep_leases(wait, terms.heartbeat_timeout);
+                    stop.during_wait(terms.heartbeat_timeout)
+                };
+                let _ = store.transact_while(Durability::Process, &mut on_wait, beat);
             }
         })
     }
 
-    fn run(act: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> io::Result<Self> {
+    fn run(act: impl FnOnce(&Stop) + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let named = thread::Builder::new().name("heartbeat".to_owned());
-        let thread = named.spawn(move || act(&stopped))?;
+        let thread = named.spawn(move || act(&Stop(stopped)))?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -103,6 +109,24 @@ impl Drop for Heartbeat {
         if let Some(thread) = self.thread.take() {
             // It can only panic by a bug, which has been reported then.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Closed when no heartbeats are needed any more.
+struct Stop(Receiver<()>);
+
+impl Stop {
+    /// Waits. Returns false as soon as no heartbeats are needed any more.
+    fn comes_after(&self, pause: Duration) -> bool {
+        matches!(self.0.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
+    }
+
+    /// Has a wait for other writers go on for as long as heartbeats are needed.
+    fn during_wait(&self, timeout: Duration) -> ControlFlow<StoreError, Duration> {
+        match self.0.try_recv() {
+            Err(TryRecvError::Empty) => ControlFlow::Continue(AGAIN.min(timeout / 12)),
+            _ => ControlFlow::Break(StoreError::Interrupted),
         }
     }
 }
@@ -119,7 +143,7 @@ impl HeldNames {
     }
 
     /// Sends heartbeats until `stop` is closed, or until the lease is lost.
-    fn go_on(&self, opener: &StoreOpener, stop: &mpsc::Receiver<()>) -> Option<Lost> {
+    fn go_on(&self, opener: &StoreOpener, stop: &Stop) -> Option<Lost> {
         let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
         let began = self.since;
         let mut good = began;
@@ -128,14 +152,14 @@ impl HeldNames {
         loop {
             let overheld = max_hold.map(|most| most.saturating_sub(began.elapsed()));
             let pause_now = overheld.map_or(pause, |left| pause.min(left));
-            if !matches!(stop.recv_timeout(pause_now), Err(RecvTimeoutError::Timeout)) {
+            if !stop.comes_after(pause_now) {
                 return None;
             }
             if max_hold.is_some_and(|most| began.elapsed() >= most) {
                 return Some(Lost::Overheld);
             }
             let sent = Instant::now();
-            match self.send(opener, &mut connection, good) {
+            match self.send(opener, &mut connection, &mut good, stop) {
                 Ok(true) => (good, pause) = (sent, heartbeat_timeout / 3),
                 Ok(false) => return Some(Lost::Expired),
                 Err(_) if is_late(good, heartbeat_timeout) => return Some(Lost::Unreachable),
@@ -144,21 +168,33 @@ impl HeldNames {
         }
     }
 
-    /// Sends one heartbeat for every name. Returns whether all are still held.
+    /// Sends one heartbeat for every name. Returns whether all are still held. Moves `good` while nobody
+    /// can write and the leases are kept.
     fn send(
         &self,
         opener: &StoreOpener,
         connection: &mut Option<Store>,
-        good: Instant,
+        good: &mut Instant,
+        stop: &Stop,
     ) -> Result<bool, StoreError> {
         let first = connection.is_none();
         let store = match connection {
             Some(store) => store,
             None => connection.insert(opener.open()?),
         };
-        let timeout = self.terms.heartbeat_timeout;
-        store.interrupt_when(move || is_late(good, timeout));
-        let sent = store.transact_leases(|transaction| {
+        let LeaseTerms { heartbeat_timeout: timeout, max_hold } = self.terms;
+        let mut on_wait = |wait: &dyn WriterWait| {
+            let overheld = max_hold.is_some_and(|most| self.since.elapsed() >= most);
+            if overheld || is_late(*good, timeout) {
+                return ControlFlow::Break(StoreError::Interrupted);
+            }
+            let now = Instant::now();
+            if keep_leases(wait, timeout) {
+                *good = now;
+            }
+            stop.during_wait(timeout)
+        };
+        let sent = store.transact_while(Durability::Process, &mut on_wait, |transaction| {
             let mut held = true;
             for (name, token) in &self.names {
                 let answer = transaction.leases().heartbeat(name, &self.holder, *token)?;
@@ -174,6 +210,12 @@ impl HeldNames {
         }
         sent
     }
+}
+
+/// Has the leases kept if nobody has written for so long that a heartbeat may come too late; shorter waits
+/// are usual on a slow disk. Returns whether they are kept.
+fn keep_leases(wait: &dyn WriterWait, timeout: Duration) -> bool {
+    wait.stalled_for() >= timeout / 6 && wait.keep_leases()
 }
 
 /// Returns whether so much time has passed since the last good heartbeat that the holder's processes must

@@ -141,7 +141,7 @@ pub fn hold(
         // them.
         return ended;
     }
-    let released = held.release(&mut store);
+    let released = held.release(&mut store, &signals);
     let code = ended?;
     released?;
     Ok(code)
@@ -202,8 +202,11 @@ impl Held {
         }
     }
 
-    /// Releases the names. Fails if one of them was no longer held: another holder may have had it.
-    fn release(&self, store: &mut Store) -> Result<(), HoldError> {
+    /// Releases the names. Fails if one of them was no longer held: another holder may have had it. A signal
+    /// interrupts a wait for other writers; the names are free then as soon as this process has ended.
+    fn release(&self, store: &mut Store, signals: &SignalPipe) -> Result<(), HoldError> {
+        let signalled = signals.flag();
+        store.give_up_when(move |_| signalled().then_some(StoreError::Interrupted));
         let lost = store.transact_leases(|transaction| {
             let mut lost = None;
             for NameHold { name, token, .. } in &self.holds {
@@ -212,7 +215,11 @@ impl Held {
                 }
             }
             Ok(lost)
-        })?;
+        });
+        let lost = match lost {
+            Err(StoreError::Interrupted) => return Err(HoldError::interrupted(signals)),
+            lost => lost?,
+        };
         match lost {
             Some(name) => Err(HoldError::Lost { name, why: Lost::Expired }),
             None => Ok(()),

@@ -84,8 +84,8 @@ pub use coordinator::{
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
-    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, GuardPoll, NotYet, PollStep,
-    UsedUp, Verdict, Watch, check, decide, verdict, waiting_guards, watch,
+    Broken, Check, CheckResult, DecidedBefore, GuardEnd, GuardError, GuardNews, GuardPoll, NotYet,
+    PollStep, UsedUp, Verdict, Watch, check, decide, waiting_guards, watch,
 };
 pub use heartbeat::Lost;
 pub use hold::{Hold, HoldError, hold};
@@ -93,10 +93,11 @@ pub use lock_client::{other_users_leftover, waits_for_its_own};
 pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};
 pub use look::{
-    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderLabel,
-    HolderNames, HolderView, Listed, LookError, Orphan, PruneError, Pruned, PrunedRun, Pruning,
-    RunState, RunView, Skipped, StepExplanation, StepState, StepView, WaitReason, command_line,
-    find_run, history, open_runs, prune, run_names, step_argument,
+    AttemptView, Cause, CriticalPath, Decided, Estimate, Expectations, Expected, Explanation,
+    GuardDecision, HolderLabel, HolderNames, HolderView, Listed, LookError, Orphan, PruneError,
+    Pruned, PrunedRun, Pruning, RunState, RunView, Skipped, StepExplanation, StepState, StepView,
+    WaitReason, command_line, decide_steps, find_run, history, open_runs, prune, run_names,
+    step_argument,
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
@@ -108,7 +109,7 @@ pub use windlass_core::{
     Token, Unprintable, WorkState, is_unprintable, nearest,
 };
 pub use windlass_store::{
-    Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,
-    RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredWaiter,
-    check_name,
+    Access, AttemptEnd, Blocker, Event, HoldState, Leftover, NameView, Network, Process, Refused,
+    RunEnd, RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease,
+    StoredWaiter, check_name,
 };

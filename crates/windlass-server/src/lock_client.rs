@@ -15,7 +15,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use windlass_core::{Hold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{
     Claim, Claimed, Leftover, OnRefusal, Process, ProcessTree, Refused, Store, StoreError,
-    StoredLease, Topic, Wakeup,
+    StoredLease, Topic, Wakeup, WriterWait,
 };
 
 use crate::attempt::pid;
@@ -58,12 +58,11 @@ impl LockClient<'_> {
         store: &mut Store,
         mut on_refused: impl FnMut(&Refused),
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
-        if let Some(signals) = self.signals {
-            store.interrupt_when(signals.flag());
-        }
-        let acquired = self.acquire_within(store, Instant::now(), &mut on_refused);
-        // From here on signals are passed to the command, and must not interrupt the release.
-        store.interrupt_when(|| false);
+        let began = Instant::now();
+        store.give_up_when(patience(self.signals, self.wait));
+        let acquired = self.acquire_within(store, began, &mut on_refused);
+        // From here on signals are passed to the command.
+        store.give_up_when(|_| None);
         match (acquired, self.signals) {
             (Err(HoldError::Store(StoreError::Interrupted)), Some(signals)) => {
                 Err(HoldError::interrupted(signals))
@@ -88,8 +87,8 @@ impl LockClient<'_> {
         }
         let waited = self.wait_in_queue(store, began);
         if waited.is_err() {
-            store.interrupt_when(|| false);
-            // If the store cannot be reached, the place in the queue ends with this process.
+            // If nobody can write, the place in the queue ends with this process.
+            store.give_up_when(|wait| wait.is_long().then_some(StoreError::Interrupted));
             let _ =
                 store.transact_leases(|transaction| transaction.leases().leave_queue(self.holder));
         }
@@ -228,6 +227,22 @@ fn too_much_of_its_own(
     let (own, others): (Vec<_>, Vec<_>) = leases.iter().partition(has_started_us);
     let theirs = others.iter().fold(available, |sum, other| sum.saturating_add(other.lease.weight));
     own.first().copied().filter(|_| wanted > theirs)
+}
+
+/// Returns when to give up a wait for other writers that begins now: with a signal, and when the caller's
+/// time is over and nobody can write.
+pub(crate) fn patience(
+    signals: Option<&SignalPipe>,
+    limit: Option<Duration>,
+) -> impl Fn(&dyn WriterWait) -> Option<StoreError> + 'static {
+    let (signalled, began) = (signals.map(SignalPipe::flag), Instant::now());
+    move |wait| {
+        if signalled.as_ref().is_some_and(|signalled| signalled()) {
+            return Some(StoreError::Interrupted);
+        }
+        let over = limit.is_some_and(|limit| began.elapsed() >= limit) && wait.is_long();
+        over.then(|| StoreError::Busy(wait.blocker()))
+    }
 }
 
 /// Returns a pidfd of a process; none if it is not visible or has ended, which the next claim finds out.

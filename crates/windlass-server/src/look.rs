@@ -1,4 +1,4 @@
-//! Shows runs as they are and were, and why their steps wait. Only `prune` writes to the store.
+//! Shows runs as they are and were, and why their steps wait. Only `prune` and `decide` write to the store.
 //!
 //! The journal of a run is replayed through the engine that wrote it, so no second rule says what a state is
 //! or why a step waits. What is not journaled (places in the queue, reservations) follows once the engine
@@ -8,6 +8,7 @@
 
 mod cause;
 mod critical;
+mod decide;
 mod error;
 mod expected;
 mod find;
@@ -23,6 +24,7 @@ mod turn;
 mod why;
 
 pub use critical::CriticalPath;
+pub use decide::{Decided, GuardDecision, decide_steps};
 pub use error::LookError;
 pub use expected::{Estimate, Expectations, Expected};
 pub use find::{find_run, run_names, step_argument};

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 #[cfg(not(windlass_faults))]
@@ -106,7 +106,7 @@ impl Drop for SignalWatch {
 /// Signals as something that can be polled.
 pub(crate) struct SignalPipe {
     reader: PipeReader,
-    came: Arc<AtomicBool>,
+    came: Arc<AtomicU64>,
     _watch: SignalWatch,
 }
 
@@ -114,11 +114,11 @@ impl SignalPipe {
     /// Opens a pipe for every signal that a wrapper passes on.
     pub(crate) fn open() -> io::Result<Self> {
         let (reader, mut writer) = io::pipe()?;
-        let came = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&came);
+        let came = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&came);
         let _watch = SignalWatch::of(&PASSED_ON, move |signal| {
-            // Pairs with the load in `flag`; the flag orders no other memory access.
-            flag.store(true, Ordering::Relaxed);
+            // Pairs with the loads in `flag`; the count orders no other memory access.
+            count.fetch_add(1, Ordering::Relaxed);
             // There is no reader any more once the command has ended.
             let _ = writer.write(&[u8::try_from(signal).unwrap_or_default()]);
         })?;
@@ -132,10 +132,12 @@ impl SignalPipe {
         Ok(i32::from(signal[0]))
     }
 
-    /// Returns a function that says whether a signal has come, for callers that cannot poll.
+    /// Returns a function that says whether a signal has come since this call, for callers that cannot
+    /// poll.
     pub(crate) fn flag(&self) -> impl Fn() -> bool + Send + 'static {
         let came = Arc::clone(&self.came);
-        move || came.load(Ordering::Relaxed)
+        let before = came.load(Ordering::Relaxed);
+        move || came.load(Ordering::Relaxed) != before
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use crate::error::StoreError;
 use crate::tables::Tables;
 use crate::wakeup::{Topic, Wakeup};
+use crate::writer_wait::OnWait;
 
 /// What a commit must survive before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +28,20 @@ pub type Opener = Box<dyn Fn() -> Result<Box<dyn Backend>, StoreError> + Send>;
 /// A connection to a place where records are stored.
 pub trait Backend: Send {
     /// Runs `body` in one transaction: commits all its changes, or none if it fails. Transactions are
-    /// serializable.
+    /// serializable. Calls `on_wait` while other writers take long; when that gives up, `body` is not
+    /// called.
     fn transact(
         &mut self,
         durability: Durability,
+        on_wait: OnWait<'_>,
         body: TransactionBody<'_>,
     ) -> Result<(), StoreError>;
+
+    /// Gives room that deleted records have left back to the system, if that is worth its time. Other
+    /// writers wait meanwhile.
+    fn compact(&mut self, _: OnWait<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Makes all earlier commits survive a loss of power.
     fn sync(&mut self) -> Result<(), StoreError>;
@@ -58,7 +67,4 @@ pub trait Backend: Send {
 
     /// Notifies every wake-up of a topic.
     fn notify_all(&self, topic: &Topic);
-
-    /// Makes a wait for other writers fail with [`StoreError::Interrupted`] once `stop` returns true.
-    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>);
 }

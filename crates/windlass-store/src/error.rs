@@ -8,6 +8,7 @@ use windlass_core::{ClaimError, DeclareError};
 
 use crate::encoding::DecodeError;
 use crate::name::NameError;
+use crate::writer_wait::Blocker;
 
 /// A failure of the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -111,6 +112,16 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The index of SQLite's write-ahead log was removed, replaced or truncated. It contains nothing that
+    /// the other files do not, and SQLite builds it anew when no process uses the old one any more.
+    #[error(
+        "{path} was removed, replaced or truncated by another program; what was stored is not lost: end all windlass processes that use this store, then start again",
+        path = path.display()
+    )]
+    IndexLost {
+        /// The file.
+        path: PathBuf,
+    },
     /// A write failed. This connection writes nothing any more: every acknowledged commit is stored, and
     /// the failed one is not.
     #[error(
@@ -135,17 +146,9 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
-    /// Another process holds the writers' lock for too long.
-    #[error(
-        "timed out waiting for {path}, locked by {by}; if that process is suspended, resume or kill it",
-        path = path.display()
-    )]
-    Busy {
-        /// The lock file.
-        path: PathBuf,
-        /// The process that holds the lock.
-        by: String,
-    },
+    /// Another process kept writers out for longer than the caller was ready to wait.
+    #[error("timed out waiting for the store: {0}")]
+    Busy(Blocker),
     /// The caller was told to stop while it waited for another writer.
     #[error("interrupted while waiting for the store")]
     Interrupted,

@@ -60,6 +60,7 @@ mod tables;
 mod transaction;
 mod wakeup;
 mod wal;
+mod writer_wait;
 
 pub use access::Access;
 pub use backend::{Backend, Durability, Opener, TransactionBody};
@@ -76,7 +77,7 @@ pub use order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
 pub use process::{Liveness, Process};
 pub use run::{RunEnd, RunListing, RunOutcome, RunRecord};
 pub use sqlite::{Network, Sqlite};
-pub use step::{AttemptEnd, AttemptRecord, GuardWait};
+pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
 pub use store::{Store, StoreOpener};
 pub use tables::{
     EventTable, GroupChanges, LeaseTables, Meta, OrderTables, RequestTable, RunTables, Scope,
@@ -89,3 +90,4 @@ pub use transaction::{
 pub use wakeup::{Topic, Wakeup};
 pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};
 pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token};
+pub use writer_wait::{Blocker, OnWait, WriterWait};

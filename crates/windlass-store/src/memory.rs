@@ -17,6 +17,7 @@ use crate::lease::{StoredLease, StoredName, StoredWaiter};
 use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
 use crate::wakeup::{Topic, Wakeup, unique};
+use crate::writer_wait::OnWait;
 
 mod orders;
 mod runs;
@@ -51,7 +52,12 @@ struct MemoryTables {
 }
 
 impl Backend for Memory {
-    fn transact(&mut self, _: Durability, body: TransactionBody<'_>) -> Result<(), StoreError> {
+    fn transact(
+        &mut self,
+        _: Durability,
+        _: OnWait<'_>,
+        body: TransactionBody<'_>,
+    ) -> Result<(), StoreError> {
         let mut tables = lock(&self.shared.tables);
         let transaction = MemoryTransaction(Mutex::new(tables.clone()));
         body(&transaction)?;
@@ -94,10 +100,6 @@ impl Backend for Memory {
     fn notify_all(&self, topic: &Topic) {
         let mut wakeups = lock(&self.shared.wakeups);
         wakeups.retain(|(of, _), writer| of != topic || notify(writer));
-    }
-
-    fn interrupt_when(&mut self, _: Box<dyn Fn() -> bool + Send>) {
-        // A transaction in memory waits only for others that are about to end.
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::str::SplitAsciiWhitespace;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -133,13 +134,24 @@ fn exists(pid: u32) -> io::Result<bool> {
 }
 
 fn started(stat: &str) -> Option<u64> {
-    // The name in the second field may contain blanks and parentheses.
-    let after_name = &stat[stat.rfind(')')? + 1..];
-    let mut fields = after_name.split_ascii_whitespace();
+    let mut fields = after_name(stat)?;
     let is_first_thread_over = matches!(fields.next()?, "Z" | "X");
     let threads: u32 = fields.nth(16)?.parse().ok()?;
     let started = fields.nth(1)?.parse().ok()?;
     (!is_first_thread_over || threads > 1).then_some(started)
+}
+
+/// Returns the fields that follow the name of a process, which may contain blanks and parentheses.
+fn after_name(stat: &str) -> Option<SplitAsciiWhitespace<'_>> {
+    Some(stat[stat.rfind(')')? + 1..].split_ascii_whitespace())
+}
+
+/// Returns whether a process is stopped, by a signal or by a debugger.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    let state = after_name(&stat).and_then(|mut fields| fields.next());
+    matches!(state, Some("T" | "t"))
 }
 
 #[cfg(test)]

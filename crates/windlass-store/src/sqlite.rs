@@ -4,6 +4,7 @@
 //! disk error a connection writes nothing any more: a process that opens the store again finds every
 //! commit that was acknowledged.
 
+mod compact;
 mod file;
 mod orders;
 mod place;
@@ -14,6 +15,7 @@ mod tables;
 mod wal_file;
 mod writer_lock;
 
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,17 +29,21 @@ use self::place::Place;
 use self::schema::Creation;
 use self::tables::SqliteTables;
 use self::wal_file::WalFile;
-use self::writer_lock::WriterLock;
+use self::writer_lock::{Awaited, UNTOLD, Wait, WriterLock};
 use crate::access::Access;
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::{DiskFault, StoreError};
 use crate::layout;
 use crate::wakeup::{Topic, Wakeup, WakeupDir};
+use crate::writer_wait::{OnWait, WriterWait};
 
 /// Older versions can corrupt a write-ahead log that two connections write.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// How long SQLite waits for its own lock, which the writers' lock keeps free of Windlass processes.
+/// How long a reader waits for SQLite's own lock, which another process has only while it repairs the
+/// index of the log.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait for other writers where a store has to be created or migrated.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// After how many pages SQLite copies its log into the database. Every new connection reads the log.
 const CHECKPOINT_PAGES: i64 = 256;
 
@@ -105,12 +111,12 @@ impl Sqlite {
         let path = dir.join(layout::DATABASE);
         restrict(dir, &path);
         let may_write = !writer_lock.is_read_only();
-        let opened = match open_current(&path, writer_lock.store_id()?) {
+        let opened = match open_current(&path, &mut writer_lock) {
             Ok(Some(opened)) => opened,
             Err(error) if !may_write => return Err(classify(error, &path)),
             Ok(None) if !may_write => return Err(StoreError::ReadOnly { path }),
             _ => {
-                let opened = writer_lock.hold(|lock| open_prepared(&path, lock));
+                let opened = hold_to_open(&mut writer_lock, |lock| open_prepared(&path, lock));
                 opened.map_err(|error| classify(error, &path))?
             }
         };
@@ -156,16 +162,27 @@ impl Backend for Sqlite {
     fn transact(
         &mut self,
         durability: Durability,
+        on_wait: OnWait<'_>,
         body: TransactionBody<'_>,
     ) -> Result<(), StoreError> {
         self.prepare_for(durability)?;
         let Self { opened, writer_lock, .. } = self;
-        let result = writer_lock.hold(|_| {
+        let result = writer_lock.hold(on_wait, |lock, on_wait| {
             let connection = opened.checked()?;
-            let write = WriteTransaction::begin(connection)?;
-            body(&SqliteTables::new(connection))?;
-            write.commit()
+            let write = WriteTransaction::begin(connection, lock, on_wait)?;
+            let tables = SqliteTables::for_writer(connection, lock);
+            body(&tables)?;
+            write.commit()?;
+            lock.remove_marks(tables.marks());
+            Ok(())
         });
+        result.map_err(|error| self.note_failure(error))
+    }
+
+    fn compact(&mut self, on_wait: OnWait<'_>) -> Result<(), StoreError> {
+        self.prepare_for(Durability::Full)?;
+        let Self { opened, writer_lock, dir, .. } = self;
+        let result = writer_lock.hold(on_wait, |_, _| compact::compact(opened.checked()?, dir));
         result.map_err(|error| self.note_failure(error))
     }
 
@@ -204,19 +221,30 @@ impl Backend for Sqlite {
     fn notify_all(&self, topic: &Topic) {
         self.wakeups.notify_all(topic);
     }
-
-    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
-        self.writer_lock.interrupt_when(stop);
-    }
 }
 
 /// A transaction that may write. It is rolled back unless it is committed.
 struct WriteTransaction<'a>(&'a Connection);
 
 impl<'a> WriteTransaction<'a> {
-    /// Begins with a cached statement: preparing it anew would cost as much as a small change.
-    fn begin(connection: &'a Connection) -> Result<Self, StoreError> {
-        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    /// Begins once no other program writes. The statement is cached, because preparing it anew would
+    /// cost as much as a small change.
+    fn begin(
+        connection: &'a Connection,
+        lock: &WriterLock,
+        on_wait: OnWait<'_>,
+    ) -> Result<Self, StoreError> {
+        let mut wait = None;
+        connection.busy_timeout(UNTOLD)?;
+        loop {
+            match connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                    wait.get_or_insert_with(|| Wait::new(lock, Awaited::Sqlite)).go_on(on_wait)?;
+                }
+                begun => break begun.map(drop)?,
+            }
+        }
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         Ok(Self(connection))
     }
 
@@ -235,13 +263,30 @@ impl Drop for WriteTransaction<'_> {
     }
 }
 
+/// Runs `act` while this process holds the writers' lock, before the store has a caller who could be
+/// asked how long to wait.
+fn hold_to_open<T>(
+    lock: &mut WriterLock,
+    act: impl FnOnce(&mut WriterLock) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut on_wait = |wait: &dyn WriterWait| match wait.stalled_for() >= OPEN_TIMEOUT {
+        true => ControlFlow::Break(StoreError::Busy(wait.blocker())),
+        false => ControlFlow::Continue(UNTOLD),
+    };
+    lock.hold(&mut on_wait, |lock, _| act(lock))
+}
+
 /// Opens a store that has the id in its lock file and the tables of this version, without the writers'
 /// lock, so that readers do not wait for writers. Returns none if the store needs more than that.
-fn open_current(path: &Path, created: Option<String>) -> Result<Option<Opened>, StoreError> {
-    let Some(created) = created else { return Ok(None) };
+fn open_current(path: &Path, lock: &mut WriterLock) -> Result<Option<Opened>, StoreError> {
+    let Some(created) = lock.store_id()? else { return Ok(None) };
     let opened = begin_use(path, Creation::Refused)?;
     let id = schema::current_id(&opened.connection)?;
-    Ok((id == Some(created)).then_some(opened))
+    let is_it = id.is_some_and(|id| id == created);
+    if is_it {
+        lock.keep_store_id(&created);
+    }
+    Ok(is_it.then_some(opened))
 }
 
 /// Closes the files of an older version to other users. That fails for the files of another user.
@@ -260,10 +305,13 @@ fn open_prepared(path: &Path, lock: &mut WriterLock) -> Result<Opened, StoreErro
     let creation = if created.is_some() { Creation::Refused } else { Creation::Allowed };
     let mut opened = begin_use(path, creation)?;
     let id = schema::prepare(&mut opened.connection, path, creation)?;
+    // A database has no log before its first transaction.
+    opened.place = Place::of(path)?;
     match created {
-        None => lock.set_store_id(&id)?,
-        Some(created) if created != id => return Err(StoreError::lost(path)),
-        Some(_) => {}
+        Some(created) if created == id => lock.keep_store_id(&id),
+        // A lock file that was truncated has lost a part of the id.
+        Some(created) if !id.starts_with(&created) => return Err(StoreError::lost(path)),
+        _ => lock.write_store_id(&id)?,
     }
     Ok(opened)
 }

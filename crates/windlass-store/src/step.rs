@@ -87,6 +87,24 @@ impl AttemptEnd {
     }
 }
 
+/// What a user has decided about the guard of a step. It counts for one attempt of the step, whichever
+/// process leads the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The id of the step in the run's engine.
+    pub work: WorkId,
+    /// The name of the guard.
+    pub guard: String,
+    /// The attempt that the guard precedes or follows, from 1.
+    pub attempt: u32,
+    /// What was decided, as a word.
+    pub verdict: String,
+    /// The user.
+    pub uid: u32,
+    /// When, in milliseconds since the Unix epoch.
+    pub at_ms: i64,
+}
+
 /// A guard that a step waits for, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardWait {

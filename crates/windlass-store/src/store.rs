@@ -1,8 +1,10 @@
 //! The store as its users see it: transactions over one backend, and wake-ups after their commit.
 
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_core::Fact;
 
@@ -16,6 +18,10 @@ use crate::sqlite::{Network, Sqlite};
 use crate::tables::Tables;
 use crate::transaction::{NameView, Transaction};
 use crate::wakeup::{Notice, Topic, Wakeup};
+use crate::writer_wait::{Blocker, OnWait, WriterWait};
+
+/// How often a connection that waits checks whether it should stop.
+const STOP_CHECK: Duration = Duration::from_millis(250);
 
 /// A connection to a store. Each thread uses its own.
 ///
@@ -35,6 +41,17 @@ pub struct Store {
     dir: PathBuf,
     /// Whether a durable commit has counted this boot.
     boot_counted: bool,
+    patience: Patience,
+}
+
+/// Returns the error with which a wait for other writers ends, if it is to end.
+type GiveUp = dyn Fn(&dyn WriterWait) -> Option<StoreError> + Send;
+
+/// What a connection does during a long wait for other writers. In any case it has the leases kept: it may
+/// be the only one that waits when a heartbeat is missing.
+struct Patience {
+    give_up: Box<GiveUp>,
+    tell: Box<dyn FnMut(&Blocker) + Send>,
 }
 
 impl Store {
@@ -93,7 +110,8 @@ impl Store {
     /// Creates a store over any backend and clock. `dir` is for files of this machine, such as logs.
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, clock: Arc<dyn Clock>, dir: &Path) -> Self {
-        Self { backend, clock, dir: dir.to_owned(), boot_counted: false }
+        let patience = Patience { give_up: Box::new(|_| None), tell: Box::new(|_| {}) };
+        Self { backend, clock, dir: dir.to_owned(), boot_counted: false, patience }
     }
 
     /// Opens another connection to the same store, for another thread.
@@ -154,15 +172,29 @@ impl Store {
         durability: Durability,
         body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut body = RunOnce::new(body, &*self.clock);
-        self.backend.transact(durability, &mut |tables| body.run(tables))?;
-        for notice in body.notices {
-            match notice {
-                Notice::One(topic, wakeup) => self.backend.notify(&topic, &wakeup),
-                Notice::All(topic) => self.backend.notify_all(&topic),
-            }
-        }
-        Ok(body.result.expect("a committed transaction has a result"))
+        let Self { backend, clock, patience, .. } = self;
+        let mut told = false;
+        let mut on_wait = |wait: &dyn WriterWait| patience.on_wait(wait, &mut told);
+        transact(&mut **backend, &**clock, durability, &mut on_wait, body)
+    }
+
+    /// Runs a transaction as [`Store::transact_with`] does, but calls `on_wait` during a long wait for
+    /// other writers.
+    pub fn transact_while<T>(
+        &mut self,
+        durability: Durability,
+        on_wait: OnWait<'_>,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        transact(&mut *self.backend, &*self.clock, durability, on_wait, body)
+    }
+
+    /// Gives room that deleted records have left back to the system, if that is worth its time. Other
+    /// writers wait meanwhile.
+    pub fn compact(&mut self) -> Result<(), StoreError> {
+        let Self { backend, patience, .. } = self;
+        let mut told = false;
+        backend.compact(&mut |wait| patience.on_wait(wait, &mut told))
     }
 
     /// Makes all earlier commits survive a loss of power. A caller that has other work to do in between
@@ -213,10 +245,56 @@ impl Store {
         self.backend.register(topic)
     }
 
-    /// Makes a wait for other writers fail with [`StoreError::Interrupted`] once `stop` returns true.
-    pub fn interrupt_when(&mut self, stop: impl Fn() -> bool + Send + 'static) {
-        self.backend.interrupt_when(Box::new(stop));
+    /// Makes a wait for other writers fail with an error once `give_up` returns one. Without this, such a
+    /// wait has no end.
+    pub fn give_up_when(
+        &mut self,
+        give_up: impl Fn(&dyn WriterWait) -> Option<StoreError> + Send + 'static,
+    ) {
+        self.patience.give_up = Box::new(give_up);
     }
+
+    /// Calls `tell` once during each wait that [is long](WriterWait::is_long). The wait goes on.
+    pub fn when_blocked(&mut self, tell: impl FnMut(&Blocker) + Send + 'static) {
+        self.patience.tell = Box::new(tell);
+    }
+}
+
+impl Patience {
+    fn on_wait(
+        &mut self,
+        wait: &dyn WriterWait,
+        told: &mut bool,
+    ) -> ControlFlow<StoreError, Duration> {
+        if let Some(error) = (self.give_up)(wait) {
+            return ControlFlow::Break(error);
+        }
+        if wait.is_long() {
+            wait.keep_leases();
+            if !std::mem::replace(told, true) {
+                (self.tell)(&wait.blocker());
+            }
+        }
+        ControlFlow::Continue(STOP_CHECK)
+    }
+}
+
+fn transact<T>(
+    backend: &mut dyn Backend,
+    clock: &dyn Clock,
+    durability: Durability,
+    on_wait: OnWait<'_>,
+    body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut body = RunOnce::new(body, clock);
+    backend.transact(durability, on_wait, &mut |tables| body.run(tables))?;
+    for notice in body.notices {
+        match notice {
+            Notice::One(topic, wakeup) => backend.notify(&topic, &wakeup),
+            Notice::All(topic) => backend.notify_all(&topic),
+        }
+    }
+    Ok(body.result.expect("a committed transaction has a result"))
 }
 
 /// Opens connections to a store that is open already.
@@ -253,6 +331,7 @@ where
         let body = self.body.take().expect("a backend runs a transaction once");
         // The clock is read inside the transaction, so that times grow in the order of commits.
         let transaction = Transaction::new(tables, self.clock.now());
+        transaction.keep_leases()?;
         self.result = Some(body(&transaction)?);
         self.notices = transaction.into_notices();
         Ok(())

@@ -13,7 +13,7 @@ use crate::lease::{StoredLease, StoredName, StoredWaiter};
 use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
 use crate::run::{RunEnd, RunListing, RunRecord};
-use crate::step::{AttemptRecord, GuardWait};
+use crate::step::{AttemptRecord, Decision, GuardWait};
 use crate::transaction::{Event, Request};
 
 /// Everything that a backend stores.
@@ -81,6 +81,12 @@ pub struct GroupChanges {
 pub trait LeaseTables {
     /// Returns the store's counters.
     fn meta(&self) -> Result<Meta, StoreError>;
+
+    /// Returns whether writers were kept out for so long before this transaction that holders may have
+    /// missed heartbeats. To be asked after the clock was read, so that nobody is kept out in between.
+    fn has_stalled(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
 
     /// Returns a name, if the store knows it.
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError>;
@@ -236,6 +242,12 @@ pub trait StepTables {
     fn delete_guard_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError>;
     /// Returns the guards that the steps of a run wait for.
     fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError>;
+    /// Inserts a decision about a guard that was not decided for that attempt.
+    fn insert_decision(&self, run: &str, decision: &Decision) -> Result<(), StoreError>;
+    /// Deletes the decisions about the guards of a step, which waits for them anew.
+    fn delete_decisions(&self, run: &str, work: WorkId) -> Result<(), StoreError>;
+    /// Returns what users have decided about the guards of a run, the earliest first.
+    fn decisions(&self, run: &str) -> Result<Vec<Decision>, StoreError>;
 }
 
 /// Orders to workers, their reports, and the workers.

@@ -14,6 +14,8 @@ mod runs;
 
 use std::cell::RefCell;
 
+use windlass_core::Presence;
+
 pub use self::claim::{Claim, Claimed, OnRefusal, Refused};
 pub use self::events::{Event, Events};
 pub use self::facts::Facts;
@@ -23,7 +25,7 @@ pub use self::requests::{Request, Requests};
 pub use self::runs::Runs;
 use crate::clock::ClockReading;
 use crate::error::StoreError;
-use crate::tables::{StepTables, Tables};
+use crate::tables::{GroupChanges, StepTables, Tables};
 use crate::wakeup::Notice;
 
 /// A transaction under way: all of it is committed, or nothing.
@@ -46,6 +48,23 @@ impl Notices {
 impl<'a> Transaction<'a> {
     pub(crate) fn new(tables: &'a dyn Tables, now: ClockReading) -> Self {
         Self { tables, now, notices: Notices::default() }
+    }
+
+    /// Refreshes all leases if their holders could send no heartbeats because nobody could write. Those
+    /// that were found stale before stay stale.
+    pub(crate) fn keep_leases(&self) -> Result<(), StoreError> {
+        if !self.tables.has_stalled()? {
+            return Ok(());
+        }
+        let ClockReading { at, boot, .. } = &self.now;
+        let mut leases = self.tables.leases(None)?;
+        leases.retain(|stored| {
+            stored.owner.boot == *boot && stored.lease.presence == Presence::Presumed
+        });
+        for stored in &mut leases {
+            stored.lease.last_heartbeat = stored.lease.last_heartbeat.max(*at);
+        }
+        self.tables.save_group(&GroupChanges { leases, ..GroupChanges::default() })
     }
 
     /// Returns the wake-ups to notify after the commit.

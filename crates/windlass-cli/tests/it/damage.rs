@@ -1,9 +1,13 @@
 //! A store that is damaged, replaced, full or of another kind: a clear error, and 69.
 
+use std::cell::RefCell;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-use crate::bench::{Bench, eventually, runs, stderr, stdout};
+use rustix::process::Signal;
+
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 use crate::looking::stage::Stage;
 
 fn with_store() -> Bench {
@@ -63,10 +67,17 @@ fn a_process_that_waits_for_news_from_a_store_that_is_gone_says_so() {
 
 /// Starts a run, does something to its store while a step runs, and lets the step end.
 fn run_and_lose(what: &str) -> (Bench, Output) {
+    lose_during(what, "true")
+}
+
+/// Does the same while a step runs that ends with this.
+fn lose_during(what: &str, last: &str) -> (Bench, Output) {
     let bench = with_store();
-    let flow = "[step.a]\nrun = 'echo $$ > pid; touch begun; while ! test -e go; do sleep 0.01; done'\n\
-                [step.b]\nafter = ['a']\nrun = 'touch ran'\n";
-    bench.write("flow.toml", flow);
+    let flow = format!(
+        "[step.a]\nrun = 'echo $$ > pid; touch begun; while ! test -e go; do sleep 0.01; done; {last}'\n\
+         [step.b]\nafter = ['a']\nrun = 'touch ran'\n"
+    );
+    bench.write("flow.toml", &flow);
     let run = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
     assert!(bench.script(what).status().expect("sh runs").success(), "{what}");
@@ -101,6 +112,78 @@ fn a_run_whose_store_is_lost_says_so_and_never_claims_success() {
         assert!(!runs(&bench.read("pid")), "{what}: a step is left running: {told}");
         assert!(!bench.path("ran").exists(), "{what}: nothing was started after that: {told}");
     }
+}
+
+#[test]
+fn a_run_whose_store_is_gone_does_not_say_to_resume_it_when_a_log_tells_first() {
+    for what in ["rm -rf state", "mv state elsewhere", "rm -rf state; touch state"] {
+        let (_bench, output) = lose_during(what, "echo said");
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(69), "{what}: {told}");
+        assert!(told.contains("removed or replaced"), "{what}: {told}");
+        assert!(!told.contains("windlass resume"), "there is nothing to resume: {told}");
+    }
+    let (_bench, output) = lose_during("rm -rf state/runs", "echo said");
+    let told = stderr(&output);
+    assert!(told.contains("a log cannot be written") && told.contains("windlass resume"), "{told}");
+}
+
+#[test]
+fn a_run_whose_lock_file_was_changed_goes_on_and_writes_it_again() {
+    for what in ["truncate -s 0", "truncate -s 10", "truncate -s 99", "cp flow.toml"] {
+        let (bench, output) = run_and_lose(&format!("{what} state/gate"));
+        assert!(output.status.success() && bench.path("ran").exists(), "{}", stderr(&output));
+        let emitted = bench.call(&["emit", "later"]);
+        assert_eq!(stdout(&emitted), "2\n", "{what}: {}", stderr(&emitted));
+    }
+}
+
+#[test]
+fn a_run_whose_index_is_lost_loses_nothing_and_can_be_resumed() {
+    for what in [
+        "rm state/store.db-shm",
+        "truncate -s 0 state/store.db-shm",
+        "cp state/store.db-shm x; mv x state/store.db-shm",
+        "rm state/store.db-shm; \"$WINDLASS\" emit second",
+    ] {
+        let (bench, output) = run_and_lose(what);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(69), "{what}: {told}");
+        assert!(told.contains("state/store.db-shm was removed, replaced or truncated"), "{told}");
+        assert!(told.contains("go on with: windlass resume"), "{what}: {told}");
+        assert!(!runs(&bench.read("pid")) && !bench.path("ran").exists(), "{what}: {told}");
+        let resumed = bench.call(&["resume"]);
+        assert!(resumed.status.success() && bench.path("ran").exists(), "{}", stderr(&resumed));
+        let events = stdout(&bench.call(&["events"]));
+        assert_eq!(events.lines().count(), 1 + what.matches("emit").count(), "{what}: {events}");
+    }
+}
+
+/// That is how a process ends that reads what was cut off from the index under it.
+#[test]
+fn a_run_that_was_ended_by_sigbus_can_be_resumed() {
+    let bench = with_store();
+    let flow = "[step.a]\nrun = 'echo a >> record'\n[step.b]\nafter = ['a']\n\
+        run = 'touch begun; until test -e go; do sleep 0.01; done'\n";
+    bench.write("flow.toml", flow);
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let run = RefCell::new(run);
+    eventually("it ends", || {
+        let mut run = run.borrow_mut();
+        // The first one only takes away the handler that a fault would come to again.
+        signal(&run, Signal::BUS);
+        run.try_wait().expect("a child").is_some()
+    });
+    let output = run.into_inner().wait_with_output().expect("it ends");
+    assert_eq!(output.status.signal(), Some(Signal::BUS.as_raw()), "{}", stderr(&output));
+    let state = bench.path("state/store.db-shm");
+    fs::write(state, "").expect("it can be truncated");
+    bench.write("go", "");
+    let resumed = bench.call(&["resume"]);
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    assert_eq!(bench.read("record"), "a\n", "what had ended was not repeated");
+    assert_eq!(stdout(&bench.call(&["events"])).lines().count(), 1);
 }
 
 #[test]

@@ -151,11 +151,11 @@ fn what_is_decided_and_cancelled_is_told_with_its_fields() {
     let line = |arguments: &[&str]| stdout(&bench.call(&[arguments, &["--json"]].concat()));
     let head = r#"{"schema":1,"event":"#;
     let decided = format!(
-        "{head}\"decided\",\"decision\":\"approved\",\"guard\":null,\"run\":\"{run}\",\"steps\":[\"b\"]}}\n"
+        "{head}\"decided\",\"decision\":\"approved\",\"already\":false,\"guard\":null,\"run\":\"{run}\",\"steps\":[\"b\"]}}\n"
     );
     assert_eq!(line(&["approve", "last/b"]), decided);
     let decided = format!(
-        "{head}\"decided\",\"decision\":\"rejected\",\"guard\":\"g\",\"run\":null,\"steps\":[]}}\n"
+        "{head}\"decided\",\"decision\":\"rejected\",\"already\":false,\"guard\":\"g\",\"run\":null,\"steps\":[]}}\n"
     );
     assert_eq!(line(&["reject", "guard/g"]), decided);
     let asked = format!("{head}\"cancel_asked\",\"run\":\"{run}\",\"steps\":null}}\n");

@@ -8,6 +8,7 @@ use rustix::process::Signal;
 
 use crate::bench::{Bench, eventually, signal, stderr, stdout};
 use crate::looking::json::check_line;
+use crate::stalled::{block, told, unblock};
 
 /// A bench with the processes of a service, which end with it.
 struct Service {
@@ -97,6 +98,79 @@ fn a_submitted_run_ends_as_it_does_in_the_foreground() {
     assert_eq!(service.shown(&["log", &format!("{run}/a")]), "out\n");
     let holders = service.shown(&["holders", "--json"]);
     assert!(!holders.contains("deploy"), "the lock was given back: {holders}");
+}
+
+#[test]
+fn a_decision_survives_the_scheduler_that_has_not_taken_it() {
+    let flow = "[step.a]\nguard = 'ok'\nrun = 'touch ran'\n\
+        [guard.ok]\ncondition = 'false'\nretry = { max = 9, interval = '1h' }\n";
+    let mut service = Service::with(flow, "1");
+    let run = service.submit(&[]);
+    eventually("it waits", || service.shown(&["why", &run]).contains("to decide it now"));
+    signal(&service.processes[0], Signal::STOP);
+    let step = format!("{run}/a");
+    assert!(service.bench.call(&["approve", &step]).status.success());
+    let refused = service.bench.call(&["reject", &step]);
+    assert!(stderr(&refused).contains("was approved already, by "), "{}", stderr(&refused));
+    service.kill(0);
+    service.start(&["serve", "--no-worker"]);
+    service.wait(&run, 0);
+    assert!(service.bench.path("ran").exists());
+}
+
+#[test]
+fn a_service_waits_for_a_suspended_writer_and_its_steps_go_on() {
+    let flow = "[step.a]\nrun = 'touch begun; until test -e go; do sleep 0.01; done; seq 1 100000; touch printed'\n\
+        [step.b]\nafter = ['a']\nrun = 'touch ran'\n";
+    let mut service = Service::with(flow, "2");
+    let run = service.submit(&[]);
+    service.bench.await_file("begun");
+    let blocker = block(&service.bench);
+    service.bench.write("go", "");
+    // That is ten times what a pipe holds.
+    service.bench.await_file("printed");
+    let said = |place: usize| service.bench.read(&format!("said-{place}"));
+    eventually("the worker tells it", || said(1).contains(&told(&blocker)));
+    // The scheduler has nothing to write before another process asks it for something.
+    let standby = service.start(&["serve", "--no-worker"]);
+    let said = |place: usize| service.bench.read(&format!("said-{place}"));
+    eventually("a scheduler tells it", || said(standby).contains(&told(&blocker)));
+    signal(&service.processes[standby], Signal::TERM);
+    assert!(service.processes[standby].wait().expect("it ends").success(), "{}", service.said());
+    unblock(blocker);
+    service.wait(&run, 0);
+    assert!(service.bench.path("ran").exists());
+    assert_eq!(service.shown(&["log", &format!("{run}/a")]).lines().count(), 100_000);
+    assert!(service.said().contains("the store can be used again"), "{}", service.said());
+}
+
+#[test]
+fn a_worker_that_cannot_write_ends_with_a_second_signal_and_its_steps_are_tried_again() {
+    let flow = "[step.a]\nrun = 'touch begun; until test -e go; do sleep 0.01; done'\n\
+        [step.b]\nrun = 'echo $$ >> pids; touch waits; until test -e again; do sleep 0.01; done'\n";
+    let mut service = Service::with(flow, "2");
+    let run = service.submit(&[]);
+    service.bench.await_file("begun");
+    service.bench.await_file("waits");
+    let blocker = block(&service.bench);
+    service.bench.write("go", "");
+    let said = || service.bench.read("said-1");
+    eventually("the worker tells it", || said().contains(&told(&blocker)));
+    signal(&service.processes[1], Signal::TERM);
+    eventually("it drains", || said().contains("takes no new"));
+    signal(&service.processes[1], Signal::TERM);
+    assert_eq!(
+        service.processes[1].wait().expect("it ends").code(),
+        Some(69),
+        "{}",
+        service.said()
+    );
+    unblock(blocker);
+    service.bench.write("again", "");
+    service.start(&["worker", "--name", "one", "--slots", "2"]);
+    service.wait(&run, 0);
+    let pids = service.bench.read("pids");
+    assert_eq!(pids.lines().count(), 2, "only what was interrupted ran again: {pids}");
 }
 
 #[test]

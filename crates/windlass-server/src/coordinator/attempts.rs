@@ -20,10 +20,12 @@ use crate::guard::CheckResult;
 
 mod checks;
 mod local;
+mod meanwhile;
 mod room;
 mod timers;
 
 pub(crate) use self::local::LocalAttempts;
+pub(crate) use self::meanwhile::Meanwhile;
 
 /// Identifies an order among all that one object executes.
 pub(crate) trait OrderKey: Copy + Ord + Send + 'static {
@@ -59,6 +61,9 @@ pub(crate) trait Attempts<K = OrderId> {
     /// Waits until there is news, for at most `timeout`. May return early without any.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News<K>>, RunError>;
 
+    /// Returns whether nothing of a command or a hook is left, nor waits to be started.
+    fn is_idle(&self) -> bool;
+
     /// Has a wait end with [`News::Wakeup`] while `source` is readable.
     fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()>;
 
@@ -83,8 +88,8 @@ pub(crate) struct Order<K = OrderId> {
     /// Where it may write its outputs for later steps.
     pub(crate) output: Option<PathBuf>,
     pub(crate) limits: Limits,
-    /// The time after which it must not start without being ordered again, because the names that it
-    /// holds may be lost by then; none if it holds none.
+    /// The time, on a clock that does not pause, after which it must not start without being ordered
+    /// again, because the names that it holds may be lost by then; none if it holds none.
     pub(crate) start_by: Option<Timestamp>,
 }
 

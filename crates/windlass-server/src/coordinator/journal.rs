@@ -9,9 +9,12 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use windlass_core::{Grant, Name, Token, WorkId};
-use windlass_store::{AttemptRecord, Event, GuardWait, HolderId, RunEnd};
+use windlass_store::{
+    AttemptRecord, Decision, Event, GuardWait, HolderId, OnWait, RunEnd, StoreError,
+};
 
 use super::RunError;
+use super::requests::Wish;
 use crate::command::ResolveError;
 use crate::schedule::Schedule;
 
@@ -30,7 +33,7 @@ pub(super) use self::stored::{StoreJournal, end_leftovers, write_record};
 pub(super) use self::write_ahead::Pace;
 pub(crate) use self::write_ahead::read_wal;
 
-/// The durable state of a run.
+/// The durable state of a run. What writes calls `on_wait` while other processes keep writers out.
 pub(super) trait Journal {
     /// Adds a record to what the next commit stores.
     fn record(&mut self, record: Record);
@@ -43,13 +46,14 @@ pub(super) trait Journal {
         &mut self,
         schedule: &mut Schedule,
         admission: Admission,
+        on_wait: OnWait<'_>,
     ) -> Result<Committed, RunError>;
 
     /// Has the disk begin to write what the next sync waits for.
     fn begin_sync(&mut self);
 
     /// Returns once everything that was committed survives a loss of power.
-    fn sync(&mut self, scope: SyncScope) -> Result<(), RunError>;
+    fn sync(&mut self, scope: SyncScope, on_wait: OnWait<'_>) -> Result<(), RunError>;
 
     /// Returns for how long there has been something that a loss of power would undo; none if there
     /// is nothing.
@@ -58,10 +62,17 @@ pub(super) trait Journal {
     /// Returns whether a commit or a sync has failed.
     fn has_failed(&self) -> bool;
 
-    /// Returns how long until [`Journal::on_due`] has something to do; none if it has nothing.
+    /// Returns why the run cannot be resumed, if what is stored is lost.
+    fn loss(&mut self) -> Option<StoreError>;
+
+    /// Returns how long until [`Journal::store_due`] or [`Journal::on_due`] has something to do; none if
+    /// they have nothing.
     fn until_due(&self) -> Option<Duration>;
 
-    /// Does what is due, such as to let other processes reach this one; `watch` is given each
+    /// Has the store take over what it is time for.
+    fn store_due(&mut self, on_wait: OnWait<'_>) -> Result<(), RunError>;
+
+    /// Does what else is due, such as to let other processes reach this one; `watch` is given each
     /// source of wake-ups that did not exist before.
     fn on_due(
         &mut self,
@@ -72,14 +83,26 @@ pub(super) trait Journal {
     /// so that what comes later wakes the run again.
     fn requests(&mut self) -> Result<Vec<Request>, RunError>;
 
+    /// Returns what users have decided about the guards of the run.
+    fn decisions(&mut self) -> Result<Vec<Decision>, RunError>;
+
     /// Returns the events since the last call.
     fn events(&mut self) -> Result<Vec<Event>, RunError>;
 
     /// Returns one of `names` that is not held any more, if there is one.
-    fn lost_name(&mut self, names: &[(Name, Token)]) -> Result<Option<Name>, RunError>;
+    fn lost_name(
+        &mut self,
+        names: &[(Name, Token)],
+        on_wait: OnWait<'_>,
+    ) -> Result<Option<Name>, RunError>;
 
     /// Commits the rest, stores how the run has ended, if it has, and gives up its lead.
-    fn finish(&mut self, schedule: &mut Schedule, end: Option<RunEnd>) -> Result<(), RunError>;
+    fn finish(
+        &mut self,
+        schedule: &mut Schedule,
+        end: Option<RunEnd>,
+        on_wait: OnWait<'_>,
+    ) -> Result<(), RunError>;
 }
 
 /// Whether works may begin in a commit.
@@ -143,6 +166,13 @@ pub(super) struct Request {
     pub(super) text: String,
 }
 
+impl Request {
+    /// Returns whether the request says that a guard was decided.
+    pub(super) fn is_decision(&self) -> bool {
+        matches!(Wish::parse(&self.text, |_| None), Some(Wish::Decide))
+    }
+}
+
 /// What a commit stores beside facts.
 #[derive(Debug)]
 pub(super) enum Record {
@@ -152,6 +182,8 @@ pub(super) enum Record {
     Wait(GuardWait),
     /// A step does not wait for a guard any more.
     WaitOver(WorkId),
+    /// What was decided about the guards of a step does not count any more.
+    Undecided(WorkId),
     /// An event.
     Emit(String),
     /// The request of this number was carried out.

@@ -20,8 +20,6 @@ pub enum Ask {
     Cancel(Option<String>),
     /// Another try of an ended run, or of one of its steps, which a scheduler has led.
     Retry(Option<String>),
-    /// That the guard which a step waits for passes or fails.
-    Decide(String, Verdict),
 }
 
 impl Ask {
@@ -31,7 +29,6 @@ impl Ask {
             Ask::Cancel(Some(step)) => format!("cancel {step}"),
             Ask::Retry(None) => "retry".to_owned(),
             Ask::Retry(Some(step)) => format!("retry {step}"),
-            Ask::Decide(step, verdict) => format!("{} {step}", verdict.word()),
         }
     }
 
@@ -43,7 +40,6 @@ impl Ask {
         match (verb, step) {
             ("cancel", step) => Some(Ask::Cancel(step)),
             ("retry", step) => Some(Ask::Retry(step)),
-            (verb, Some(step)) => Some(Ask::Decide(step, Verdict::of_word(verb)?)),
             _ => None,
         }
     }
@@ -101,6 +97,16 @@ pub fn ask_to_retry(store: &mut Store, run: &str, steps: &[String]) -> Result<()
     })?
 }
 
+/// Tells the process that leads a run that a guard of a step was decided, which is stored beside this.
+pub(crate) fn announce_decision(
+    transaction: &Transaction<'_>,
+    run: &str,
+    step: &str,
+    verdict: Verdict,
+) -> Result<(), StoreError> {
+    transaction.requests().send(&target(run), &format!("{} {step}", verdict.word())).map(drop)
+}
+
 /// Removes all requests to a run, which no process will carry out any more.
 pub(crate) fn forget_requests(transaction: &Transaction<'_>, run: &str) -> Result<(), StoreError> {
     for request in transaction.requests().pending(&target(run))? {
@@ -121,18 +127,21 @@ pub(super) enum Wish {
     /// Of these steps, or of all that failed or were cancelled.
     Retry(Vec<String>),
     Cancel(WorkId),
-    Decide(WorkId, Verdict),
+    /// The run has to look at what was decided about its guards.
+    Decide,
 }
 
 impl Wish {
     /// Reads a request; `called` finds steps by name. Returns none if it names no step of the run, or
     /// was written by another version.
     pub(super) fn parse(text: &str, called: impl Fn(&str) -> Option<WorkId>) -> Option<Self> {
+        if text.split_once(' ').is_some_and(|(verb, _)| Verdict::of_word(verb).is_some()) {
+            return Some(Wish::Decide);
+        }
         match Ask::of_text(text)? {
             Ask::Cancel(None) => Some(Wish::CancelAll),
             Ask::Retry(step) => Some(Wish::Retry(step.into_iter().collect())),
             Ask::Cancel(Some(step)) => called(&step).map(Wish::Cancel),
-            Ask::Decide(step, verdict) => Some(Wish::Decide(called(&step)?, verdict)),
         }
     }
 }

@@ -11,14 +11,18 @@
 //! more of them, so that steps that are shorter than a sync do not take one each. Where something follows,
 //! the disk begins at once, and the follower is prepared meanwhile: its command is resolved and its program
 //! found. The ends of the last steps and that of the run share a sync.
+//!
+//! While another process keeps writers out of the store, the loop waits in the middle of a write. Everything
+//! that has begun goes on; nothing that follows does. The time of the run pauses. A signal ends such a wait, and with it the run: its
+//! attempts are asked to end, and the next leader takes them for lost.
 
 use std::time::Duration;
 
 use windlass_core::Name;
-use windlass_store::RunEnd;
+use windlass_store::{AttemptRecord, Blocker, OnWait, RunEnd, StoreError};
 
-use super::attempts::{Attempts, News, Order, Report};
-use super::journal::{Due, Journal, Start, SyncScope};
+use super::attempts::{Attempts, Meanwhile, News, Order, Report};
+use super::journal::{Due, Journal, Request, Start, SyncScope};
 use super::state::RunState;
 use super::{End, RunError, Update};
 #[cfg(windlass_faults)]
@@ -59,6 +63,14 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         &mut self.state
     }
 
+    /// Finds the attempts of a run that was led before where they were left, and what users have decided
+    /// since.
+    pub(super) fn pick_up(&mut self, attempts: &[AttemptRecord]) -> Result<(), RunError> {
+        self.state.note_decisions(&self.journal.decisions()?);
+        self.state.pick_up(attempts);
+        Ok(())
+    }
+
     #[cfg(test)]
     pub(super) fn journal_mut(&mut self) -> &mut J {
         &mut self.journal
@@ -66,7 +78,14 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
 
     /// Gives up the lead of the run, which has ended like that, if it has, and leaves it as it was.
     pub(super) fn abandon(&mut self, end: Option<RunEnd>) -> Result<(), RunError> {
-        self.journal.finish(self.state.schedule_mut(), end)
+        let given_up = self.write(&mut |_| {}, |journal, state, on_wait| {
+            journal.finish(state.schedule_mut(), end, on_wait)
+        });
+        match given_up {
+            // The lead ends with this process.
+            Err(RunError::Store(StoreError::Interrupted)) => Ok(()),
+            given_up => given_up,
+        }
     }
 
     pub(super) fn state(&self) -> &RunState {
@@ -76,13 +95,21 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
     /// Leads the run until it ends or is interrupted; `watch` is shown every change.
     pub(super) fn run(&mut self, watch: &mut dyn FnMut(&Update<'_>)) -> Result<End, RunError> {
         let ended = self.until_over(watch).and_then(|over| self.finish(over, watch));
-        ended.inspect_err(|_| self.show_committed(watch))
+        match ended {
+            Err(RunError::Store(StoreError::Interrupted)) => self.leave(watch),
+            // Where the directory of the store is gone, a log may be the first to tell.
+            Err(error @ RunError::Io { .. }) => {
+                self.show_committed(watch);
+                Err(self.journal.loss().map_or(error, RunError::Store))
+            }
+            ended => ended.inspect_err(|_| self.show_committed(watch)),
+        }
     }
 
     fn until_over(&mut self, watch: &mut dyn FnMut(&Update<'_>)) -> Result<Over, RunError> {
         loop {
-            self.take_in()?;
-            let starts = self.commit()?;
+            self.take_in(watch)?;
+            let starts = self.commit(watch)?;
             let mut scope = self.act(starts)?;
             loop {
                 if let Some(end) = self.state.plain_end().filter(|_| self.inbox.is_empty()) {
@@ -95,7 +122,7 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
                         return Ok(Over::Closed(end));
                     }
                 }
-                self.wait()?;
+                self.wait(watch)?;
                 if !self.inbox.is_empty() {
                     break;
                 }
@@ -105,15 +132,17 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
 
     /// Takes in everything that has happened. Reads come first: once the engine has changed, only a
     /// commit may follow.
-    pub(super) fn take_in(&mut self) -> Result<(), RunError> {
+    pub(super) fn take_in(&mut self, watch: &mut dyn FnMut(&Update<'_>)) -> Result<(), RunError> {
         let news = std::mem::take(&mut self.inbox);
         let woken = news.iter().any(|news| matches!(news, News::Wakeup));
         let requests = if woken { self.journal.requests()? } else { Vec::new() };
+        let decided = requests.iter().any(Request::is_decision);
+        let decisions = if decided { self.journal.decisions()? } else { Vec::new() };
         let events = if self.state.heeds_events() { self.journal.events()? } else { Vec::new() };
         let mut reports = Vec::new();
         for news in news {
             match news {
-                News::Report(report) => reports.push((self.lost_name(&report)?, report)),
+                News::Report(report) => reports.push((self.lost_name(&report, watch)?, report)),
                 News::Signal(signal) => self.state.on_signal(signal),
                 News::Wakeup => {}
             }
@@ -123,24 +152,55 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         reports.into_iter().for_each(|(lost, report)| self.state.on_report(report, lost));
         self.state.on_events(&events);
         requests.iter().for_each(|request| self.state.on_request(request));
+        self.state.on_decisions(&decisions);
         self.state.on_all_taken_in();
         Ok(())
     }
 
     /// Returns a name that the order of a report has lost, if it has lost one.
-    fn lost_name(&mut self, report: &Report) -> Result<Option<Name>, RunError> {
-        match self.state.names_in_doubt(report) {
+    fn lost_name(
+        &mut self,
+        report: &Report,
+        watch: &mut dyn FnMut(&Update<'_>),
+    ) -> Result<Option<Name>, RunError> {
+        self.write(watch, |journal, state, on_wait| match state.names_in_doubt(report) {
             [] => Ok(None),
-            names => self.journal.lost_name(names),
-        }
+            names => journal.lost_name(names, on_wait),
+        })
     }
 
     /// Commits what was decided, and returns the attempts that have begun.
-    pub(super) fn commit(&mut self) -> Result<Vec<Start>, RunError> {
+    pub(super) fn commit(
+        &mut self,
+        watch: &mut dyn FnMut(&Update<'_>),
+    ) -> Result<Vec<Start>, RunError> {
         self.hand_records_over();
-        let admission = self.state.admission();
-        let committed = self.journal.commit(self.state.schedule_mut(), admission)?;
+        let committed = self.write(watch, |journal, state, on_wait| {
+            let admission = state.admission();
+            journal.commit(state.schedule_mut(), admission, on_wait)
+        })?;
         Ok(self.state.on_committed(committed))
+    }
+
+    /// Writes to the journal, while everything that has begun goes on.
+    fn write<T>(
+        &mut self,
+        watch: &mut dyn FnMut(&Update<'_>),
+        act: impl FnOnce(&mut J, &mut RunState, OnWait<'_>) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let Self { state, attempts, journal, inbox } = self;
+        let mut tell = |blocker: &Blocker| {
+            watch(&Update::Notice(&format!("waiting for the store: {blocker}")));
+        };
+        let mut meanwhile = Meanwhile::new(attempts, inbox, &mut tell);
+        let clock = state.schedule().clock().clone();
+        let mut paused = clock.with_pauses();
+        let written = act(journal, state, &mut |wait| {
+            let now = clock.with_pauses();
+            clock.pause(now.since(std::mem::replace(&mut paused, now)));
+            meanwhile.go_on(wait)
+        });
+        meanwhile.failure().map_or(written, Err)
     }
 
     fn hand_records_over(&mut self) {
@@ -179,7 +239,7 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         scope: SyncScope,
         watch: &mut dyn FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
-        self.journal.sync(scope)?;
+        self.write(watch, |journal, _, on_wait| journal.sync(scope, on_wait))?;
         self.attempts.start_prepared()?;
         self.state.publish(watch);
         self.stop()?;
@@ -219,7 +279,8 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
     }
 
     /// Waits until something happens, or it is time for something.
-    fn wait(&mut self) -> Result<(), RunError> {
+    fn wait(&mut self, watch: &mut dyn FnMut(&Update<'_>)) -> Result<(), RunError> {
+        self.write(watch, |journal, _, on_wait| journal.store_due(on_wait))?;
         let Self { journal, attempts, .. } = self;
         let due = journal.on_due(&mut |source| attempts.watch(source))?;
         if due == Due::LookAgain || self.state.has_decisions() {
@@ -250,7 +311,9 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         self.attempts.finish()?;
         self.hand_records_over();
         let stored = self.state.stored_end(end);
-        self.journal.finish(self.state.schedule_mut(), stored)?;
+        self.write(watch, |journal, state, on_wait| {
+            journal.finish(state.schedule_mut(), stored, on_wait)
+        })?;
         #[cfg(windlass_faults)]
         Point::AfterStepDown.reached();
         if let Over::Plain(_) = over {
@@ -261,8 +324,31 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
 
     /// Shows what is committed and was not shown, of a run that cannot go on.
     fn show_committed(&mut self, watch: &mut dyn FnMut(&Update<'_>)) {
-        if !self.journal.has_failed() && self.journal.sync(SyncScope::Stored).is_ok() {
+        let synced = |journal: &mut J, _: &mut RunState, on_wait: OnWait<'_>| {
+            journal.sync(SyncScope::Stored, on_wait)
+        };
+        if !self.journal.has_failed() && self.write(watch, synced).is_ok() {
             self.state.publish(watch);
+        }
+    }
+
+    /// Ends what runs, because of a signal that has ended a wait for the store.
+    fn leave(&mut self, watch: &mut dyn FnMut(&Update<'_>)) -> Result<End, RunError> {
+        watch(&Update::Stopping);
+        let mut last = None;
+        loop {
+            for news in std::mem::take(&mut self.inbox) {
+                if let News::Signal(signal) = news {
+                    self.state.on_signal(signal);
+                    last = Some(signal);
+                }
+            }
+            self.stop()?;
+            if self.attempts.is_idle() {
+                let signal = last.expect("only a signal interrupts a wait for the store");
+                return Ok(End::Interrupted { signal });
+            }
+            self.inbox = self.attempts.wait(None)?;
         }
     }
 }

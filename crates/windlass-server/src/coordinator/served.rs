@@ -117,6 +117,7 @@ impl ServedRun {
     fn pick_up(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let run = self.state.identity().id().to_owned();
         let attempts = transaction.steps().attempts(&run)?;
+        self.state.note_decisions(&transaction.steps().decisions(&run)?);
         let mut executing = Executing::default();
         for order in transaction.orders().of_run(&run)? {
             let Some(id) = id_of(&order.key) else { continue };
@@ -256,8 +257,14 @@ impl ServedRun {
             self.state.schedule_mut().apply(Input::RetrySearch).expect("it can always search");
         }
         self.state.on_events(&news.events);
+        let mut decided = false;
         for Request { number, text, .. } in news.requests {
-            self.state.on_request(&RunRequest { number, text });
+            let request = RunRequest { number, text };
+            decided |= request.is_decision();
+            self.state.on_request(&request);
+        }
+        if decided {
+            self.state.on_decisions(&transaction.steps().decisions(self.id())?);
         }
         self.state.on_all_taken_in();
         Ok(())

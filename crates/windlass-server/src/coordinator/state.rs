@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use signal_hook::consts::SIGXCPU;
 use windlass_core::{Input, Name, Phase, Timestamp, Token, WorkId};
-use windlass_store::Event;
+use windlass_store::{Decision, Event};
 
 use super::attempts::{Order, OrderId, Report, StopMode};
 use super::identity::RunIdentity;
@@ -176,7 +176,7 @@ impl RunState {
 
     /// Begins to decide: what time alone brings comes first.
     pub(super) fn on_tick(&mut self) {
-        self.run.decided = self.run.schedule.now();
+        self.run.decided = self.run.schedule.clock().with_pauses();
         self.run.schedule.apply(Input::Tick).expect("time passes");
         self.steps.end_interrupted(&mut self.run);
     }
@@ -300,12 +300,20 @@ impl RunState {
                 // The step may have ended meanwhile.
                 let _ = run.schedule.apply(Input::Cancel(work));
             }
-            Some(Wish::Decide(work, verdict)) => {
-                let follow = self.waits.on_verdict(run, work, verdict);
-                self.follow(follow);
-            }
-            None => {}
+            // The decision itself is stored beside the request.
+            Some(Wish::Decide) | None => {}
         }
+    }
+
+    /// Notes what users have decided about guards of this run under earlier leaders.
+    pub(super) fn note_decisions(&mut self, decisions: &[Decision]) {
+        self.waits.note_decisions(decisions);
+    }
+
+    /// Takes in what users have decided about guards of this run, all of it or what is new.
+    pub(super) fn on_decisions(&mut self, decisions: &[Decision]) {
+        let follow = self.waits.on_decisions(&mut self.run, decisions);
+        self.follow(follow);
     }
 
     /// Ends the decisions before a commit: looks at conditions that are due, and at what failures mean

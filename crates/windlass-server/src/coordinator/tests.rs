@@ -13,6 +13,7 @@ mod doubles;
 mod order;
 mod power;
 mod run_loop;
+mod stalled;
 mod watched;
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -165,8 +166,8 @@ fn a_step_whose_lock_was_lost_before_it_began_does_not_begin() {
         let dir = tempfile::tempdir().expect("a directory");
         let text = "[step.a]\nlock = 'x'\nrun = 'touch begun'\n";
         let (mut coordinator, _) = submitted(dir.path(), text);
-        coordinator.run.take_in().expect("the store works");
-        let starts = coordinator.run.commit().expect("the store works");
+        coordinator.run.take_in(&mut |_| {}).expect("the store works");
+        let starts = coordinator.run.commit(&mut |_| {}).expect("the store works");
         // This process is stopped for a minute, and another process takes the lock.
         coordinator.run.state_mut().backdate_decisions(Duration::from_secs(60));
         for Start { grant, names, .. } in starts.iter().filter(|_| lost) {

@@ -3,7 +3,7 @@
 //! Each wait has a file with the guard's name in it, and keeps that file locked. The kernel unlocks it
 //! when the process ends, however it ends, so a file that can be locked is left over.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -42,18 +42,19 @@ impl Drop for Waiting {
 }
 
 /// Returns the names of the guards that processes wait for with [`watch`](super::watch) in the store
-/// with this directory.
-pub fn waiting_guards(state: &Path) -> io::Result<BTreeSet<String>> {
+/// with this directory, each with the number of these processes.
+pub fn waiting_guards(state: &Path) -> io::Result<BTreeMap<String, usize>> {
     let entries = match fs::read_dir(state.join(DIRECTORY)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         entries => entries?,
     };
-    let mut names = BTreeSet::new();
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {
         let path = entry?.path();
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
         if !is_hidden && is_locked(&path) {
-            names.extend(fs::read_to_string(&path).ok());
+            let name = fs::read_to_string(&path).ok();
+            name.into_iter().for_each(|name| *names.entry(name).or_default() += 1);
         }
     }
     Ok(names)
@@ -83,9 +84,9 @@ mod tests {
         // What a process that was killed has left.
         fs::write(dir.path().join("guards/4"), "dead").expect("room");
         let names = || waiting_guards(dir.path()).expect("it can be listed").into_iter();
-        assert!(names().eq(["approved", "up"]));
+        assert!(names().eq([("approved".to_owned(), 2), ("up".to_owned(), 1)]));
         drop((first, third));
-        assert!(names().eq(["approved"]));
+        assert!(names().eq([("approved".to_owned(), 1)]));
         assert!(!dir.path().join("guards/4").exists());
     }
 }

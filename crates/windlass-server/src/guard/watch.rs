@@ -11,9 +11,10 @@ use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
 
 use super::check::{Broken, Check, CheckResult, NotYet, check_until_signal};
 use super::guard_poll::{GuardPoll, PollStep, UsedUp};
-use super::verdict::{Verdict, verdict};
+use super::verdict::{Verdict, Verdicts};
 use super::waiting::Waiting;
 use crate::events::{EventReader, rest};
+use crate::lock_client::patience;
 use crate::signals::SignalPipe;
 
 /// How often to look again without a wake-up.
@@ -30,8 +31,6 @@ pub struct Watch<'a> {
     pub wake_on: &'a [String],
     /// The directory in which its condition runs.
     pub dir: &'a Path,
-    /// The name under which a user decides about it.
-    pub target: &'a str,
     /// How long to wait at most, whatever the guard says; none for as long as it takes.
     pub wait: Option<Duration>,
 }
@@ -95,23 +94,42 @@ pub fn watch(
 ) -> Result<GuardEnd, GuardError> {
     let mut store = store;
     let signals = SignalPipe::open()?;
+    store.give_up_when(patience(Some(&signals), order.wait));
     let wakeups = [store.register(&Topic::Events)?, store.register(&Topic::Requests)?];
     let name = order.guard.name.as_str();
+    let verdicts = match Verdicts::begin(&mut store, name) {
+        Err(StoreError::Interrupted) => {
+            return Err(GuardError::Interrupted { signal: signals.next()? });
+        }
+        verdicts => verdicts?,
+    };
     let _waiting = Waiting::announce(store.dir(), name, wakeups[0].name())?;
-    // A decision from before is not about this wait.
-    verdict(&mut store, order.target)?;
     let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());
     let after = store.last_event()?;
     let events = EventReader::new(store.try_clone()?, after, patterns.collect::<Result<_, _>>()?);
     let tag = format!("check-{}", wakeups[0].name());
     let began = Instant::now();
     let poll = GuardPoll::new(order.guard, Timestamp::ZERO);
-    Watching { store, order, events, signals, wakeups, tag, began, poll, last: None, told }.run()
+    Watching {
+        store,
+        order,
+        verdicts,
+        events,
+        signals,
+        wakeups,
+        tag,
+        began,
+        poll,
+        last: None,
+        told,
+    }
+    .run()
 }
 
 struct Watching<'a, T> {
     store: Store,
     order: &'a Watch<'a>,
+    verdicts: Verdicts,
     events: EventReader,
     signals: SignalPipe,
     wakeups: [Wakeup; 2],
@@ -124,9 +142,18 @@ struct Watching<'a, T> {
 
 impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     fn run(mut self) -> Result<GuardEnd, GuardError> {
+        match self.until_end() {
+            Err(GuardError::Store(StoreError::Interrupted)) => {
+                Err(GuardError::Interrupted { signal: self.signals.next()? })
+            }
+            ended => ended,
+        }
+    }
+
+    fn until_end(&mut self) -> Result<GuardEnd, GuardError> {
         loop {
             self.wakeups.iter().for_each(Wakeup::drain);
-            match verdict(&mut self.store, self.order.target)? {
+            match self.verdicts.take(&mut self.store)? {
                 Some(Verdict::Approve) => return Ok(GuardEnd::Approved),
                 Some(Verdict::Reject) => return Ok(GuardEnd::Rejected),
                 None => {}

@@ -132,6 +132,9 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
     if let Some(before_ms) = before_ms.filter(|_| keeper) {
         pruned.events = forget_events(store, before_ms, pruning.dry_run)?;
     }
+    if !pruning.dry_run {
+        store.compact()?;
+    }
     Ok(pruned)
 }
 

@@ -25,6 +25,7 @@ use super::texts::{ReportText, id_of};
 use crate::coordinator::RunError;
 use crate::coordinator::served::{RoundNews, ServedRun};
 use crate::heartbeat::Heartbeat;
+use crate::lock_client::patience;
 use crate::poll::poll;
 use crate::schedule::SharedCapacity;
 use crate::signals::SignalPipe;
@@ -148,6 +149,7 @@ impl Scheduler {
         idle: Option<Duration>,
         tell: &mut dyn FnMut(&SchedulerNews),
     ) -> Result<SchedulerEnd, RunError> {
+        self.store.give_up_when(patience(Some(&self.signals), None));
         loop {
             let lead = match self.take_lead(tell)? {
                 Ok(lead) => lead,
@@ -175,16 +177,19 @@ impl Scheduler {
             let (process, terms) = (Some(&self.process), self.terms);
             let wakeup = Some(self.wakeups[0].name());
             let claim = Claim { process, terms, wakeup, ..Claim::new(&holder, &needs) };
-            let claimed = self.store.transact(|transaction| transaction.leases().claim(&claim))?;
+            let claimed = self.store.transact(|transaction| transaction.leases().claim(&claim));
             match claimed {
-                Claimed::Held(holds) => {
+                // A signal has come, which the wait below returns.
+                Err(StoreError::Interrupted) => {}
+                Err(error) => return Err(error.into()),
+                Ok(Claimed::Held(holds)) => {
                     let opener = self.store.opener();
                     let heartbeat = Heartbeat::of_process(opener, self.process.clone(), terms);
                     let what = "heartbeats cannot be sent";
                     let _heartbeat = heartbeat.map_err(|source| RunError::Io { what, source })?;
                     return Ok(Ok(Lead { holder, epoch: holds[0].token, _heartbeat }));
                 }
-                Claimed::Refused(refused) => {
+                Ok(Claimed::Refused(refused)) => {
                     let leader = refused.first().1.clone();
                     if told.as_ref() != Some(&leader) {
                         tell(&SchedulerNews::StandingBy { leader: leader.clone() });
@@ -193,7 +198,7 @@ impl Scheduler {
                 }
             }
             if let Some(signal) = self.wait(LOOK_AGAIN)? {
-                self.store.transact(|transaction| transaction.leases().leave_queue(&holder))?;
+                self.leave(|transaction| transaction.leases().leave_queue(&holder));
                 return Ok(Err(signal));
             }
         }
@@ -223,6 +228,9 @@ impl Scheduler {
                     }
                 }
                 Ok(Round::LeadLost) => return Ok(None),
+                // A signal has come, which the wait below returns.
+                Err(StoreError::Interrupted) => {}
+                Err(error @ StoreError::IndexLost { .. }) => return Err(error.into()),
                 Err(error) if error.is_lost() => return Err(error.into()),
                 Err(error) => {
                     // What was committed is unknown, so everything is read again.
@@ -280,12 +288,18 @@ impl Scheduler {
         self.signals.next().map(Some).map_err(|source| RunError::Io { what, source })
     }
 
-    /// Lets another scheduler lead at once. One that cannot be told learns it from the end of this
-    /// process.
+    /// Lets another scheduler lead at once.
     fn give_up(&mut self, lead: &Lead) {
-        let _ = self.store.transact(|transaction| {
+        self.leave(|transaction| {
             transaction.leases().release(&Name::Scheduler, &lead.holder, lead.epoch).map(drop)
         });
+    }
+
+    /// Tells other schedulers that this one ends. If nobody can write, they learn it from the end of this
+    /// process.
+    fn leave(&mut self, tell: impl FnOnce(&Transaction<'_>) -> Result<(), StoreError>) {
+        self.store.give_up_when(|wait| wait.is_long().then_some(StoreError::Interrupted));
+        let _ = self.store.transact(tell);
     }
 }
 

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use windlass_core::{HolderId, LeaseTerms, Name};
 use windlass_store::{
-    Access, BootClock, Clock as _, Durability, Life, Process, Store, StoreError, StoredWorker,
-    Topic, Wakeup, WorkerState,
+    Access, Blocker, BootClock, Clock as _, Durability, Life, Process, Store, StoreError,
+    StoredWorker, Topic, Transaction, Wakeup, WorkerState, WriterWait,
 };
 
 use super::ledger::Ledger;
@@ -28,7 +28,7 @@ use super::texts::{EndText, OrderText, ReportText, WishText, to_text};
 use crate::clock::Clock;
 use crate::coordinator::RunError;
 use crate::coordinator::attempts::{
-    Attempts, LocalAttempts, News, OrderKey, OrderKind, Report, StopMode,
+    Attempts, LocalAttempts, Meanwhile, News, OrderKey, OrderKind, Report, StopMode,
 };
 use crate::heartbeat::Heartbeat;
 use crate::tree;
@@ -70,6 +70,8 @@ pub struct Worker {
     clock: Clock,
     boot: BootClock,
     wakeup: Wakeup,
+    /// What happened while the store could not be written, and was not heeded so far.
+    inbox: Vec<News<OrderToken>>,
     /// Since when there has been nothing to do.
     idle_since: Instant,
     state: WorkerState,
@@ -217,6 +219,7 @@ impl Worker {
             clock,
             boot,
             wakeup,
+            inbox: Vec::new(),
             idle_since: Instant::now(),
             state: WorkerState::Up,
             trouble: false,
@@ -228,15 +231,21 @@ impl Worker {
     /// Executes orders until a signal asks it to end, or there has been nothing to do for long.
     pub fn work(mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<WorkerEnd, WorkerError> {
         loop {
-            let looked = self.look();
+            let looked = self.look(tell);
             if !self.heed_trouble(looked, tell) {
                 return self.end(WorkerEnd::LifeOver);
             }
             if let Some(end) = self.is_over()? {
                 return self.end(end);
             }
-            let pause = if self.reports.is_empty() { LOOK_AGAIN } else { REPORT_AGAIN };
-            for news in self.attempts.wait(Some(pause))? {
+            let pause = match (self.inbox.is_empty(), self.reports.is_empty()) {
+                (false, _) => Duration::ZERO,
+                (_, true) => LOOK_AGAIN,
+                (_, false) => REPORT_AGAIN,
+            };
+            let mut inbox = std::mem::take(&mut self.inbox);
+            inbox.extend(self.attempts.wait(Some(pause))?);
+            for news in inbox {
                 match news {
                     News::Report(report) => self.note(report)?,
                     News::Signal(_) if self.state == WorkerState::Draining => {
@@ -245,7 +254,7 @@ impl Worker {
                     News::Signal(_) => {
                         self.state = WorkerState::Draining;
                         tell(&WorkerNews::Draining);
-                        let drained = self.announce();
+                        let drained = self.announce(tell);
                         self.heed_trouble(drained.map(|()| true), tell);
                     }
                     News::Wakeup => self.wakeup.drain(),
@@ -256,8 +265,8 @@ impl Worker {
 
     /// Reports what has ended, takes new orders, and heeds wishes. Returns whether this life still has
     /// the worker's name.
-    fn look(&mut self) -> Result<bool, WorkerError> {
-        if !self.report()? {
+    fn look(&mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<bool, WorkerError> {
+        if !self.report(tell)? {
             return Ok(false);
         }
         let (life, last) = (&self.life, self.last);
@@ -314,15 +323,14 @@ impl Worker {
     }
 
     /// Has the store take the reports. Returns whether this life still has the worker's name.
-    fn report(&mut self) -> Result<bool, WorkerError> {
+    fn report(&mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<bool, WorkerError> {
         if self.reports.is_empty() {
             return Ok(true);
         }
-        let (life, reports) = (&self.life, &self.reports);
-        let durability = Durability::Process;
-        let taken = self
-            .store
-            .transact_with(durability, |transaction| transaction.orders().report(life, reports))?;
+        let (life, reports) = (self.life.clone(), self.reports.clone());
+        let taken = self.write(Durability::Process, tell, |transaction| {
+            transaction.orders().report(&life, &reports)
+        })?;
         if taken {
             self.reports.clear();
             let what = "cannot write the worker's ledger";
@@ -332,12 +340,32 @@ impl Worker {
     }
 
     /// Stores that the worker takes no new orders.
-    fn announce(&mut self) -> Result<(), WorkerError> {
+    fn announce(&mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<(), WorkerError> {
         let worker = stored(&self.settings, self.life.clone(), self.state);
-        Ok(self.store.transact(|transaction| {
+        self.write(Durability::Full, tell, |transaction| {
             let since_ms = transaction.now().wall_ms;
             transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })
-        })?)
+        })
+    }
+
+    /// Writes to the store, while everything that was ordered goes on. A signal interrupts a wait for other
+    /// writers.
+    fn write<T>(
+        &mut self,
+        durability: Durability,
+        tell: &mut dyn FnMut(&WorkerNews),
+        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, WorkerError> {
+        let Self { store, attempts, inbox, trouble, .. } = self;
+        let mut blocked = |blocker: &Blocker| {
+            if !std::mem::replace(trouble, true) {
+                tell(&WorkerNews::Trouble(format!("waiting for the store: {blocker}")));
+            }
+        };
+        let mut meanwhile = Meanwhile::new(attempts, inbox, &mut blocked);
+        let mut on_wait = |wait: &dyn WriterWait| meanwhile.go_on(wait);
+        let written = store.transact_while(durability, &mut on_wait, act);
+        meanwhile.failure().map_or(Ok(written?), |failure| Err(failure.into()))
     }
 
     /// Tells the user once that the store cannot be used, and that it can again. Returns whether this
@@ -354,6 +382,8 @@ impl Worker {
                 }
                 alive
             }
+            // A signal has come, which is heeded next.
+            Err(WorkerError::Store(StoreError::Interrupted)) => true,
             Err(error) => {
                 if !std::mem::replace(&mut self.trouble, true) {
                     tell(&WorkerNews::Trouble(error.to_string()));
@@ -392,14 +422,16 @@ impl Worker {
         if end == WorkerEnd::LifeOver {
             return Ok(end);
         }
+        // If nobody can write, the next life of the worker reports what the ledger has.
+        self.store.give_up_when(|wait| wait.is_long().then(|| StoreError::Busy(wait.blocker())));
         let why = "its worker was ended by a second signal";
         let taken = std::mem::take(&mut self.taken);
         let lost: Vec<_> =
             taken.into_keys().map(|token| (token, self.lost(why.to_owned()))).collect();
         self.reports.extend(lost);
-        self.report()?;
-        let (life, holder) = (&self.life, &self.holder);
+        let (life, holder, reports) = (&self.life, &self.holder, &self.reports);
         self.store.transact(|transaction| {
+            transaction.orders().report(life, reports)?;
             transaction.orders().delete_worker(life)?;
             let name = Name::Worker(life.worker.clone());
             transaction.leases().release(&name, holder, life.token).map(drop)

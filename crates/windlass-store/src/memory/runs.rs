@@ -9,7 +9,7 @@ use super::MemoryTransaction;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunRecord};
-use crate::step::{AttemptRecord, GuardWait};
+use crate::step::{AttemptRecord, Decision, GuardWait};
 use crate::tables::{RunTables, StepTables};
 use crate::wakeup::unique;
 
@@ -22,6 +22,8 @@ pub(super) struct Runs {
     facts: BTreeMap<String, Vec<(Token, String)>>,
     attempts: BTreeMap<(String, WorkId, u32), AttemptRecord>,
     waits: BTreeMap<(String, WorkId), GuardWait>,
+    /// Each with its run.
+    decisions: Vec<(String, Decision)>,
 }
 
 impl RunTables for MemoryTransaction {
@@ -100,6 +102,7 @@ impl RunTables for MemoryTransaction {
         runs.facts.remove(run);
         runs.attempts.retain(|(id, ..), _| id != run);
         runs.waits.retain(|(id, _), _| id != run);
+        runs.decisions.retain(|(id, _)| id != run);
         Ok(())
     }
 
@@ -147,6 +150,25 @@ impl StepTables for MemoryTransaction {
     fn delete_guard_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
         self.tables().runs.waits.remove(&(run.to_owned(), work));
         Ok(())
+    }
+
+    fn insert_decision(&self, run: &str, decision: &Decision) -> Result<(), StoreError> {
+        self.tables().runs.decisions.push((run.to_owned(), decision.clone()));
+        Ok(())
+    }
+
+    fn delete_decisions(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
+        let of_work = |id: &str, decision: &Decision| id == run && decision.work == work;
+        self.tables().runs.decisions.retain(|(id, decision)| !of_work(id, decision));
+        Ok(())
+    }
+
+    fn decisions(&self, run: &str) -> Result<Vec<Decision>, StoreError> {
+        let tables = self.tables();
+        let of_run = tables.runs.decisions.iter().filter(|(id, _)| id == run);
+        let mut decisions: Vec<_> = of_run.map(|(_, decision)| decision.clone()).collect();
+        decisions.sort_by_key(|decision| decision.at_ms);
+        Ok(decisions)
     }
 
     fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {

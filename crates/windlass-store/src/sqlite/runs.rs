@@ -12,7 +12,7 @@ use super::tables::SqliteTables;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunOutcome, RunRecord};
-use crate::step::{AttemptEnd, AttemptRecord, GuardWait};
+use crate::step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
 use crate::tables::{RunTables, StepTables};
 
 impl RunTables for SqliteTables<'_> {
@@ -105,7 +105,7 @@ impl RunTables for SqliteTables<'_> {
     }
 
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
-        for table in ["fact", "attempt", "wait", "work_order"] {
+        for table in ["fact", "attempt", "wait", "decision", "work_order"] {
             self.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
         }
         for table in ["name", "lease"] {
@@ -194,6 +194,26 @@ impl StepTables for SqliteTables<'_> {
         Ok(())
     }
 
+    fn insert_decision(&self, run: &str, decision: &Decision) -> Result<(), StoreError> {
+        let insert = "INSERT INTO decision (run, work, guard, attempt, verdict, uid, at_ms) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let Decision { work, guard, attempt, verdict, uid, at_ms } = decision;
+        self.execute(insert, params![run, work.get(), guard, attempt, verdict, uid, at_ms])?;
+        Ok(())
+    }
+
+    fn delete_decisions(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
+        let delete = "DELETE FROM decision WHERE run = ?1 AND work = ?2";
+        self.execute(delete, params![run, work.get()])?;
+        Ok(())
+    }
+
+    fn decisions(&self, run: &str) -> Result<Vec<Decision>, StoreError> {
+        let query = "SELECT work, guard, attempt, verdict, uid, at_ms FROM decision \
+            WHERE run = ?1 ORDER BY at_ms, work, attempt, guard";
+        self.all(query, [run], decision)
+    }
+
     fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
         let query = "SELECT work, guard, since_ms, checks, said, escalated FROM wait \
             WHERE run = ?1 ORDER BY work";
@@ -208,6 +228,17 @@ impl StepTables for SqliteTables<'_> {
             })
         })
     }
+}
+
+fn decision(row: &Row<'_>) -> rusqlite::Result<Decision> {
+    Ok(Decision {
+        work: work(row, 0)?,
+        guard: row.get(1)?,
+        attempt: row.get(2)?,
+        verdict: row.get(3)?,
+        uid: row.get(4)?,
+        at_ms: row.get(5)?,
+    })
 }
 
 fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {

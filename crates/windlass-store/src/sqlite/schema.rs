@@ -17,7 +17,7 @@ use crate::wakeup::unique;
 /// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 5;
+pub(super) const VERSION: i32 = 6;
 
 /// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,8 @@ fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     tables(transaction)?;
     from_2(transaction)?;
     from_3(transaction)?;
-    from_4(transaction)
+    from_4(transaction)?;
+    from_5(transaction)
 }
 
 /// Migrates the tables from an older version.
@@ -103,7 +104,10 @@ fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError
     if version <= 3 {
         from_3(transaction)?;
     }
-    from_4(transaction)
+    if version <= 4 {
+        from_4(transaction)?;
+    }
+    from_5(transaction)
 }
 
 fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
@@ -117,6 +121,10 @@ fn from_3(transaction: &Transaction<'_>) -> Result<(), StoreError> {
 
 fn from_4(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(transaction.execute_batch(include_str!("service.sql"))?)
+}
+
+fn from_5(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    Ok(transaction.execute_batch(include_str!("migrate-6.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

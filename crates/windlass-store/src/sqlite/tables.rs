@@ -1,11 +1,13 @@
 //! Names, leases, waiters, events and requests, in SQL.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use windlass_core::{CoordinationStats, HolderId, Name, Need, Timestamp, Token, Waiter};
 
 use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
+use super::writer_lock::WriterLock;
 use crate::error::StoreError;
 use crate::lease::{StoredLease, StoredName, StoredWaiter};
 use crate::process::Process;
@@ -18,11 +20,26 @@ const WAITER: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.
 
 pub(super) struct SqliteTables<'a> {
     pub(super) sqlite: &'a Connection,
+    /// The writers' lock, if this process holds it.
+    lock: Option<&'a WriterLock>,
+    /// How many marks of waiters in the lock file were seen.
+    marks: Cell<u64>,
 }
 
 impl<'a> SqliteTables<'a> {
+    /// Returns the tables for a reader.
     pub(super) fn new(sqlite: &'a Connection) -> Self {
-        Self { sqlite }
+        Self { sqlite, lock: None, marks: Cell::new(0) }
+    }
+
+    /// Returns the tables for the writer that holds `lock`.
+    pub(super) fn for_writer(sqlite: &'a Connection, lock: &'a WriterLock) -> Self {
+        Self { sqlite, lock: Some(lock), marks: Cell::new(0) }
+    }
+
+    /// Returns how many marks of waiters the transaction has seen and heeded.
+    pub(super) fn marks(&self) -> u64 {
+        self.marks.get()
     }
 
     pub(super) fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
@@ -56,6 +73,12 @@ impl LeaseTables for SqliteTables<'_> {
             Ok(Meta { boot: row.get(0)?, boots: row.get(1)?, arrivals: row.get(2)? })
         };
         Ok(self.sqlite.prepare_cached(query)?.query_row([], read)?)
+    }
+
+    fn has_stalled(&self) -> Result<bool, StoreError> {
+        let Some(lock) = self.lock else { return Ok(false) };
+        self.marks.set(lock.marks()?);
+        Ok(self.marks.get() > 0)
     }
 
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {

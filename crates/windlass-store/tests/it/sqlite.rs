@@ -227,7 +227,7 @@ fn the_third_version_migrates_and_its_runs_have_no_user() {
     let store = Connection::open(dir.path().join("store.db")).expect("the file");
     store
         .execute_batch(
-            "DROP TABLE report; DROP TABLE work_order; DROP TABLE worker;
+            "DROP TABLE decision; DROP TABLE report; DROP TABLE work_order; DROP TABLE worker;
              ALTER TABLE run DROP COLUMN env;
              ALTER TABLE run DROP COLUMN uid; ALTER TABLE lease DROP COLUMN uid;
              INSERT INTO run (id, file, text, dir, created_ms) VALUES ('27a2', 'f', '', '/', 0);
@@ -239,6 +239,39 @@ fn the_third_version_migrates_and_its_runs_have_no_user() {
     assert_eq!(store.run("27a2").expect("it is there").uid, None);
     assert_eq!(store.overview().expect("it can be read")[0].leases[0].owner.uid, None);
     assert!(dir.path().join("store.version-3.db").exists(), "a copy is kept");
+}
+
+#[test]
+fn a_store_becomes_smaller_once_most_of_it_was_deleted() {
+    let dir = made();
+    let mut store = Store::open(dir.path()).expect("it opens");
+    let mut other = Store::open(dir.path()).expect("it opens");
+    let name = "x".repeat(1000);
+    let emit = |store: &mut Store| {
+        let many = |transaction: &windlass_store::Transaction<'_>| {
+            (0..2000).try_for_each(|_| transaction.events().emit(&name).map(drop))
+        };
+        store.transact(many).expect("there is room");
+    };
+    emit(&mut store);
+    let size = || {
+        let length = |name: &str| fs::metadata(dir.path().join(name)).expect("it is there").len();
+        length("store.db") + length("store.db-wal")
+    };
+    let full = size();
+    store.compact().expect("it works");
+    assert!(size() >= full, "nothing was deleted");
+    let delete = |store: &mut Store| {
+        let all = |transaction: &windlass_store::Transaction<'_>| {
+            transaction.events().delete_before(i64::MAX)
+        };
+        store.transact(all).expect("it works");
+    };
+    delete(&mut store);
+    store.compact().expect("it works");
+    assert!(size() * 10 < full, "{} of {full}", size());
+    assert_eq!(token(claim(&mut other, "b", "y")), 1, "others go on with the smaller file");
+    assert_eq!(store.last_event().expect("it works"), 2000, "numbers are not used again");
 }
 
 #[test]

@@ -178,7 +178,7 @@ impl<K: OrderKey> LocalAttempts<K> {
     }
 
     fn is_late(&self, ready: &ReadyProcess<K>) -> bool {
-        ready.start_by.is_some_and(|by| self.clock.now() > by)
+        ready.start_by.is_some_and(|by| self.clock.with_pauses() > by)
     }
 
     /// Ends an order that waits for room. Returns whether it was one.
@@ -339,6 +339,10 @@ impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
         self.heed_timers()?;
         news.extend(self.reports.drain(..).map(News::Report));
         Ok(news)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty()
     }
 
     fn watch(&mut self, source: BorrowedFd<'_>) -> io::Result<()> {

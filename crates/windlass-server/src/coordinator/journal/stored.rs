@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use windlass_core::{Fact, Name, Phase, Token};
 use windlass_store::{
-    AttemptRecord, Durability, Event, JournalPosition, Leftover, RunEnd, Store, StoreError,
-    Transaction,
+    AttemptRecord, Decision, Durability, Event, JournalPosition, Leftover, OnWait, RunEnd, Store,
+    StoreError, Transaction,
 };
 
 use super::super::identity::RunIdentity;
@@ -96,14 +96,15 @@ impl StoreJournal {
     }
 
     /// Gives up the lead of the run, which has ended like that, if it has.
-    pub(in crate::coordinator) fn give_up(
+    fn give_up(
         &mut self,
         schedule: &mut Schedule,
         end: Option<RunEnd>,
+        on_wait: OnWait<'_>,
     ) -> Result<(), StoreError> {
         let Self { store, leader, identity, .. } = self;
         let left = schedule.leave_queues(|_| true);
-        store.transact(|transaction| {
+        store.transact_while(Durability::Full, on_wait, |transaction| {
             for grant in &left {
                 transaction.leases().leave_queue(&identity.holder(*grant))?;
             }
@@ -136,43 +137,45 @@ impl StoreJournal {
         &mut self,
         schedule: &mut Schedule,
         admission: Admission,
+        on_wait: OnWait<'_>,
     ) -> Result<Committed, RunError> {
         self.failed = true;
         let over = schedule.leave_queues(|phase: Phase| phase.state().is_terminal());
         let Self { store, leader, identity, shares_names, write_ahead, cleared, .. } = self;
         let wakeup = self.reachability.wakeups().turn();
-        let (committed, leftovers) = store.transact_with(Durability::Process, |transaction| {
-            write_records(transaction, identity, write_ahead.records())?;
-            for grant in &over {
-                transaction.leases().leave_queue(&identity.holder(*grant))?;
-            }
-            let process = leader.process();
-            let mut claims = NameClaims::new(transaction, identity, process, cleared, wakeup);
-            let committed = match *shares_names && admission == Admission::Open {
-                true => claims.admit(schedule)?,
-                false => Committed::default(),
-            };
-            #[cfg(windlass_faults)]
-            fault::note_digest(schedule.engine().digest());
-            let facts = joined(write_ahead.facts(), schedule.facts());
-            transaction.facts().append(identity.id(), identity.epoch(), &facts)?;
-            #[cfg(windlass_faults)]
-            Point::BeforeCommit.reached();
-            Ok((committed, claims.leftovers))
-        })?;
+        let (committed, leftovers) =
+            store.transact_while(Durability::Process, on_wait, |transaction| {
+                write_records(transaction, identity, write_ahead.records())?;
+                for grant in &over {
+                    transaction.leases().leave_queue(&identity.holder(*grant))?;
+                }
+                let process = leader.process();
+                let mut claims = NameClaims::new(transaction, identity, process, cleared, wakeup);
+                let committed = match *shares_names && admission == Admission::Open {
+                    true => claims.admit(schedule)?,
+                    false => Committed::default(),
+                };
+                #[cfg(windlass_faults)]
+                fault::note_digest(schedule.engine().digest());
+                let facts = joined(write_ahead.facts(), schedule.facts());
+                transaction.facts().append(identity.id(), identity.epoch(), &facts)?;
+                #[cfg(windlass_faults)]
+                Point::BeforeCommit.reached();
+                Ok((committed, claims.leftovers))
+            })?;
         self.committed(&schedule.take_facts());
         self.end_leftovers(leftovers)?;
         Ok(committed)
     }
 
     /// Has the store take over what only the write-ahead log has, and what was recorded since.
-    fn store_rest(&mut self) -> Result<(), RunError> {
+    fn store_rest(&mut self, on_wait: OnWait<'_>) -> Result<(), RunError> {
         if self.write_ahead.is_empty() {
             return Ok(());
         }
         self.failed = true;
         let Self { store, identity, write_ahead, .. } = self;
-        store.transact_with(Durability::Process, |transaction| {
+        store.transact_while(Durability::Process, on_wait, |transaction| {
             write_records(transaction, identity, write_ahead.records())?;
             transaction.facts().append(identity.id(), identity.epoch(), write_ahead.facts())?;
             #[cfg(windlass_faults)]
@@ -226,6 +229,7 @@ impl Journal for StoreJournal {
         &mut self,
         schedule: &mut Schedule,
         admission: Admission,
+        on_wait: OnWait<'_>,
     ) -> Result<Committed, RunError> {
         self.write_ahead.note_commit();
         let mut starts = Vec::new();
@@ -236,7 +240,7 @@ impl Journal for StoreJournal {
         if self.write_ahead(schedule, admission) {
             return Ok(Committed { starts, ..Committed::default() });
         }
-        let mut committed = self.store_all(schedule, admission)?;
+        let mut committed = self.store_all(schedule, admission, on_wait)?;
         starts.append(&mut committed.starts);
         Ok(Committed { starts, ..committed })
     }
@@ -245,9 +249,9 @@ impl Journal for StoreJournal {
         self.write_ahead.begin_sync(&mut self.store);
     }
 
-    fn sync(&mut self, scope: SyncScope) -> Result<(), RunError> {
+    fn sync(&mut self, scope: SyncScope, on_wait: OnWait<'_>) -> Result<(), RunError> {
         if self.write_ahead.sync_log(scope) {
-            self.store_rest()?;
+            self.store_rest(on_wait)?;
             self.store.sync()?;
             self.write_ahead.note_synced();
         }
@@ -262,6 +266,10 @@ impl Journal for StoreJournal {
         self.failed
     }
 
+    fn loss(&mut self) -> Option<StoreError> {
+        self.store.read(|_| Ok(())).err().filter(StoreError::is_lost)
+    }
+
     fn until_due(&self) -> Option<Duration> {
         // A name that was cleared has to be claimed again, and no wake-up comes for it.
         let cleared = (!self.cleared.is_empty()).then_some(Duration::ZERO);
@@ -269,13 +277,17 @@ impl Journal for StoreJournal {
         dues.into_iter().flatten().min()
     }
 
+    fn store_due(&mut self, on_wait: OnWait<'_>) -> Result<(), RunError> {
+        match self.write_ahead.until_stored() {
+            Some(Duration::ZERO) => self.store_rest(on_wait),
+            _ => Ok(()),
+        }
+    }
+
     fn on_due(
         &mut self,
         watch: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>,
     ) -> Result<Due, RunError> {
-        if self.write_ahead.until_stored() == Some(Duration::ZERO) {
-            self.store_rest()?;
-        }
         // A process that came earlier has woken nothing.
         let reachable = self.reachability.on_due(&self.store, watch)?;
         match reachable || !self.cleared.is_empty() {
@@ -295,6 +307,11 @@ impl Journal for StoreJournal {
         Ok(requests.into_iter().map(request).collect())
     }
 
+    fn decisions(&mut self) -> Result<Vec<Decision>, RunError> {
+        let run = self.identity.id();
+        Ok(self.store.read(|transaction| transaction.steps().decisions(run))?)
+    }
+
     fn events(&mut self) -> Result<Vec<Event>, RunError> {
         let mut events = Vec::new();
         if let Some(reader) = &mut self.events {
@@ -305,10 +322,14 @@ impl Journal for StoreJournal {
         Ok(events)
     }
 
-    fn lost_name(&mut self, names: &[(Name, Token)]) -> Result<Option<Name>, RunError> {
+    fn lost_name(
+        &mut self,
+        names: &[(Name, Token)],
+        on_wait: OnWait<'_>,
+    ) -> Result<Option<Name>, RunError> {
         for (name, token) in names {
             let check = |transaction: &Transaction<'_>| transaction.leases().check(name, *token);
-            let (held, _) = self.store.transact_leases(check)?;
+            let (held, _) = self.store.transact_while(Durability::Process, on_wait, check)?;
             if !held.is_yes() {
                 return Ok(Some(name.clone()));
             }
@@ -316,11 +337,16 @@ impl Journal for StoreJournal {
         Ok(None)
     }
 
-    fn finish(&mut self, schedule: &mut Schedule, end: Option<RunEnd>) -> Result<(), RunError> {
-        self.store_rest()?;
+    fn finish(
+        &mut self,
+        schedule: &mut Schedule,
+        end: Option<RunEnd>,
+        on_wait: OnWait<'_>,
+    ) -> Result<(), RunError> {
+        self.store_rest(on_wait)?;
         #[cfg(windlass_faults)]
         Point::BeforeStepDown.reached();
-        self.give_up(schedule, end)?;
+        self.give_up(schedule, end, on_wait)?;
         self.write_ahead.remove();
         Ok(())
     }
@@ -390,6 +416,7 @@ pub(in crate::coordinator) fn write_record(
         }
         Record::Wait(wait) => transaction.steps().put_guard_wait(run, wait),
         Record::WaitOver(work) => transaction.steps().delete_guard_wait(run, *work),
+        Record::Undecided(work) => transaction.steps().delete_decisions(run, *work),
         Record::Emit(event) => transaction.events().emit(event).map(drop),
         Record::Taken(number) => transaction.requests().take(*number).map(drop),
         Record::Reopened => transaction.runs().set_end(run, None),

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use windlass_core::{Timestamp, WorkId};
-use windlass_store::{Event, GuardWait};
+use windlass_core::{Grant, Timestamp, WorkId};
+use windlass_store::{Decision, Event, GuardWait};
 use windlass_workflow::{Guard, GuardAction};
 
 use super::super::attempts::CheckEnd;
@@ -92,6 +92,8 @@ pub(super) struct Conditions {
     running: usize,
     /// How many steps may be woken by events.
     heeding: usize,
+    /// What users have decided about guards, by step and attempt.
+    decided: BTreeMap<(WorkId, u32, String), Verdict>,
     /// The number of the last check.
     round: u64,
     starts: Vec<CheckStart>,
@@ -107,19 +109,20 @@ impl Conditions {
             due: BTreeSet::new(),
             running: 0,
             heeding: 0,
+            decided: BTreeMap::new(),
             round: 0,
             starts: Vec::new(),
             stops: Vec::new(),
         }
     }
 
-    /// Has a step wait from now on; it has at least one condition.
-    pub(super) fn begin(&mut self, work: WorkId, side: Side, specs: Specs, now: Timestamp) {
-        self.forget(work);
-        let wait = Wait::new(side, specs, now);
+    /// Has a step wait from now on, before or after this attempt; it has at least one condition.
+    pub(super) fn begin(&mut self, of: Grant, side: Side, specs: Specs, now: Timestamp) {
+        self.forget(of.work);
+        let wait = Wait::new(side, of.attempt, specs, now);
         self.heeding += usize::from(wait.heeding);
-        self.waits.insert(work, wait);
-        self.schedule(work, Some(now));
+        self.waits.insert(of.work, wait);
+        self.schedule(of.work, Some(now));
     }
 
     /// Counts a check that an earlier scheduler has started. Its result is not needed.
@@ -205,6 +208,9 @@ impl Conditions {
     }
 
     fn look_at(&mut self, work: WorkId, now: Timestamp) -> Option<ConditionNews> {
+        if let Some(verdict) = self.verdict(work) {
+            return self.settle(work, verdict, now);
+        }
         let wait = self.waits.get_mut(&work)?;
         let (condition, spec) = wait.specs.front()?;
         if let Err(unresolved) = spec {
@@ -308,15 +314,43 @@ impl Conditions {
         }
     }
 
-    /// Takes in what a user has decided about the guard that a step waits for, if it waits for one.
-    pub(super) fn decide(
-        &mut self,
-        work: WorkId,
-        verdict: Verdict,
-        now: Timestamp,
-    ) -> Option<ConditionNews> {
+    /// Notes what users have decided about guards, also about those that no step waits for yet.
+    pub(super) fn note(&mut self, decisions: &[Decision]) {
+        for Decision { work, attempt, guard, verdict, .. } in decisions {
+            if let Some(verdict) = Verdict::of_word(verdict) {
+                self.decided.insert((*work, *attempt, guard.clone()), verdict);
+            }
+        }
+    }
+
+    /// Forgets what was decided about the guards of a step. Returns whether anything was.
+    pub(super) fn forget_decisions(&mut self, work: WorkId) -> bool {
+        let before = self.decided.len();
+        self.decided.retain(|(of, ..), _| *of != work);
+        self.decided.len() < before
+    }
+
+    /// Has the guards that steps wait for and that were decided pass or fail, without another check.
+    pub(super) fn heed_decisions(&mut self, now: Timestamp) -> Vec<ConditionNews> {
+        let waiting: Vec<_> = self.waits.keys().copied().collect();
+        let news = waiting.into_iter().filter_map(|work| {
+            let verdict = self.verdict(work)?;
+            self.settle(work, verdict, now)
+        });
+        news.collect()
+    }
+
+    /// Returns what was decided about the guard that a step waits for.
+    fn verdict(&self, work: WorkId) -> Option<Verdict> {
+        let wait = self.waits.get(&work).filter(|_| !self.decided.is_empty())?;
+        let (Condition::Guard(place), _) = wait.specs.front()? else { return None };
+        let guard = self.guards[*place].name.clone();
+        self.decided.get(&(work, wait.attempt, guard)).copied()
+    }
+
+    /// Has the guard that a step waits for pass or fail.
+    fn settle(&mut self, work: WorkId, verdict: Verdict, now: Timestamp) -> Option<ConditionNews> {
         let wait = self.waits.get(&work)?;
-        let (Condition::Guard(_), _) = wait.specs.front()? else { return None };
         match verdict {
             Verdict::Approve => self.pass(work, now),
             Verdict::Reject => {

@@ -24,7 +24,7 @@ pub(super) struct RunContext {
     pub(super) stop: Option<Stop>,
     /// A user has asked for the end of the whole run.
     pub(super) cancelled: bool,
-    /// When it was last decided what starts.
+    /// When it was last decided what starts, on a clock that does not pause.
     pub(super) decided: Timestamp,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Effects {
 impl RunContext {
     pub(super) fn new(schedule: Schedule, identity: RunIdentity) -> Self {
         Self {
-            decided: schedule.now(),
+            decided: schedule.clock().with_pauses(),
             schedule,
             identity,
             observer: Observer::default(),

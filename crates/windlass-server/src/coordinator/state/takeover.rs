@@ -142,6 +142,9 @@ impl RunState {
         }
         self.run.schedule.reopen(&works).expect("nothing of an ended run is under way");
         self.run.effects.records.push(Record::Reopened);
+        for work in works {
+            self.waits.forget_decisions(&mut self.run, work);
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! How steps wait for their conditions, and how that is shown to users.
 
 use windlass_core::{Grant, Input, Timestamp, WorkId};
-use windlass_store::{AttemptEnd, Event};
+use windlass_store::{AttemptEnd, Decision, Event};
 use windlass_workflow::Guard;
 
 use super::super::attempts::{CheckEnd, Limits, Order, OrderId, StopMode};
@@ -10,7 +10,7 @@ use super::super::observer::Notice;
 use super::condition::{Conclusion, Condition, ConditionNews, Conditions, Side, Specs};
 use super::context::RunContext;
 use super::orders::{GRACE, LINGER};
-use crate::guard::{UsedUp, Verdict};
+use crate::guard::UsedUp;
 use crate::look::step_argument;
 
 /// The steps of a run that wait for conditions.
@@ -35,8 +35,9 @@ impl Waits {
     pub(super) fn begin(&mut self, run: &RunContext, work: WorkId, side: Side) {
         let Grant { attempt, .. } = run.latest(work);
         let attempt = if side == Side::Before { attempt + 1 } else { attempt };
-        let specs = specs(run, Grant { work, attempt }, side);
-        self.conditions.begin(work, side, specs, run.schedule.now());
+        let of = Grant { work, attempt };
+        let specs = specs(run, of, side);
+        self.conditions.begin(of, side, specs, run.schedule.now());
     }
 
     /// Counts a check that an earlier scheduler has started. Its result is not needed.
@@ -78,14 +79,27 @@ impl Waits {
         self.conditions.check_lost(work, round, run.schedule.now());
     }
 
-    pub(super) fn on_verdict(
+    /// Notes what users have decided about guards, for when steps wait for them.
+    pub(super) fn note_decisions(&mut self, decisions: &[Decision]) {
+        self.conditions.note(decisions);
+    }
+
+    /// Has the guards of a step that is tried again wait for other decisions.
+    pub(super) fn forget_decisions(&mut self, run: &mut RunContext, work: WorkId) {
+        if self.conditions.forget_decisions(work) {
+            run.effects.records.push(Record::Undecided(work));
+        }
+    }
+
+    /// Takes in what users have decided about guards.
+    pub(super) fn on_decisions(
         &mut self,
         run: &mut RunContext,
-        work: WorkId,
-        verdict: Verdict,
-    ) -> Option<Follow> {
-        let news = self.conditions.decide(work, verdict, run.schedule.now());
-        news.and_then(|news| self.take_in(run, news))
+        decisions: &[Decision],
+    ) -> Vec<Follow> {
+        self.conditions.note(decisions);
+        let news = self.conditions.heed_decisions(run.schedule.now());
+        news.into_iter().filter_map(|news| self.take_in(run, news)).collect()
     }
 
     pub(super) fn on_events(&mut self, run: &RunContext, events: &[Event]) {

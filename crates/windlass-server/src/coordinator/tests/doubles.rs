@@ -38,6 +38,7 @@ pub(super) struct Case {
     outside: Vec<(u64, Outside)>,
     fails_at: Option<usize>,
     names_lost: bool,
+    stall: Option<(u64, u64)>,
 }
 
 /// What became of a run.
@@ -48,7 +49,8 @@ pub(super) struct Told {
 
 impl Case {
     pub(super) fn of(text: &str) -> Self {
-        Self { text: text.to_owned(), outside: Vec::new(), fails_at: None, names_lost: false }
+        let (outside, fails_at, names_lost, stall) = (Vec::new(), None, false, None);
+        Self { text: text.to_owned(), outside, fails_at, names_lost, stall }
     }
 
     /// Has something happen after so many seconds.
@@ -60,6 +62,12 @@ impl Case {
     /// Has the journal fail when it is written for the `n`th time.
     pub(super) fn failing_at(mut self, n: usize) -> Self {
         self.fails_at = Some(n);
+        self
+    }
+
+    /// Has another process keep the run from writing after `from` seconds, for `seconds`.
+    pub(super) fn stalled(mut self, from: u64, seconds: u64) -> Self {
+        self.stall = Some((from, seconds));
         self
     }
 
@@ -90,6 +98,7 @@ impl Case {
             records: Vec::new(),
             fails_at: self.fails_at,
             failed: false,
+            stall: self.stall,
         };
         let attempts = FakeAttempts {
             world: Rc::clone(&world),

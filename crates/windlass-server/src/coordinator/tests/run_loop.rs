@@ -164,7 +164,7 @@ fn an_event_has_a_guard_checked_at_once() {
 #[test]
 fn a_guard_that_is_approved_while_it_is_checked_stops_its_check() {
     let text = "[step.a]\nrun = 'x'\nguard = 'g'\n[guard.g]\ncondition = 'x'\n";
-    let told = Case::of(text).at(5, Outside::Request("approve a")).lead(|id| match id {
+    let told = Case::of(text).at(5, Outside::Decision("approve", 0, "g")).lead(|id| match id {
         OrderId::Check { .. } => Script::Never,
         _ => Script::Exit(1, 0),
     });
@@ -203,10 +203,41 @@ fn a_hook_starts_once_the_end_is_shown_and_the_run_waits_for_it() {
 }
 
 #[test]
+fn a_decision_counts_for_its_guard_and_for_no_other() {
+    let text = "[step.a]\nrun = 'x'\nguard = ['g', 'h']\n\
+        [guard.g]\ncondition = 'x'\n[guard.h]\ncondition = 'x'\n";
+    // The first guard passes while the decision about it is on its way; the second is checked slowly.
+    let told = Case::of(text)
+        .at(5, Outside::Decision("approve", 0, "g"))
+        .at(20, Outside::Decision("approve", 0, "h"))
+        .lead(|id| match id {
+            OrderId::Check { round: 1, .. } => passed(),
+            OrderId::Check { .. } => Script::Never,
+            _ => Script::Exit(1, 0),
+        });
+    assert_ended(&told, End::Succeeded, Some(RunOutcome::Succeeded));
+    assert_eq!(told.starts(), [(0, check(0, 1)), (0, check(0, 2)), (20, command(0, 1))]);
+}
+
+#[test]
+fn a_guard_that_was_decided_before_its_turn_is_not_checked() {
+    let text = "[step.a]\nrun = 'x'\nguard = ['g', 'h']\n\
+        [guard.g]\ncondition = 'x'\nretry = { max = 9, interval = '10s' }\n\
+        [guard.h]\ncondition = 'x'\n";
+    let told = Case::of(text).at(5, Outside::Decision("reject", 0, "h")).lead(|id| match id {
+        OrderId::Check { round: 1, .. } => not_yet(),
+        OrderId::Check { .. } => passed(),
+        _ => Script::Exit(1, 0),
+    });
+    assert_ended(&told, End::Failed, Some(RunOutcome::Failed));
+    assert_eq!(told.starts(), [(0, check(0, 1)), (10, check(0, 2))]);
+}
+
+#[test]
 fn an_escalated_guard_emits_its_event_before_its_hook_starts() {
     let text = "[on]\nescalate = 'x'\n[step.a]\nrun = 'x'\nguard = 'g'\n\
         [guard.g]\ncondition = 'x'\ntimeout = '5s'\non_timeout = 'escalate'\n";
-    let told = Case::of(text).at(9, Outside::Request("reject a")).lead(|id| match id {
+    let told = Case::of(text).at(9, Outside::Decision("reject", 0, "g")).lead(|id| match id {
         OrderId::Check { .. } => not_yet(),
         _ => Script::Exit(1, 0),
     });
@@ -342,7 +373,7 @@ const EVERYTHING: &str = "concurrency = 2\n\
     [guard.h]\ncondition = 'x'\ntimeout = '5s'\non_timeout = 'escalate'\n";
 
 fn everything() -> Case {
-    Case::of(EVERYTHING).at(9, Outside::Request("approve c"))
+    Case::of(EVERYTHING).at(9, Outside::Decision("approve", 2, "h"))
 }
 
 fn everything_script() -> impl FnMut(OrderId) -> Script + 'static {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_store::{Backend, BootClock, Durability, Opener, Topic, TransactionBody, Wakeup};
+use windlass_store::{
+    Backend, BootClock, Durability, OnWait, Opener, Topic, TransactionBody, Wakeup,
+};
 
 use super::*;
 
@@ -34,9 +36,10 @@ impl Backend for Watched {
     fn transact(
         &mut self,
         durability: Durability,
+        on_wait: OnWait<'_>,
         act: TransactionBody<'_>,
     ) -> Result<(), StoreError> {
-        self.backend.transact(durability, act)?;
+        self.backend.transact(durability, on_wait, act)?;
         if durability == Durability::Full { (self.synced)() } else { Ok(()) }
     }
 
@@ -58,9 +61,5 @@ impl Backend for Watched {
 
     fn notify_all(&self, topic: &Topic) {
         self.backend.notify_all(topic);
-    }
-
-    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
-        self.backend.interrupt_when(stop);
     }
 }

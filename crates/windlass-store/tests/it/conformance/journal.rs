@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use windlass_core::{Fact, Happening, Timestamp, WorkId};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, StoreError,
-    Transaction,
+    AttemptEnd, AttemptRecord, Decision, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord,
+    StoreError, Transaction,
 };
 
 use super::*;
@@ -135,6 +135,37 @@ pub(super) fn runs_are_listed_the_newest_first_with_their_ends(on: &mut Fixture)
 
 fn open_runs(transaction: &Transaction<'_>) -> Result<Vec<RunListing>, StoreError> {
     transaction.runs().open()
+}
+
+pub(super) fn decisions_are_kept_with_their_run(on: &mut Fixture) {
+    insert(on, "abc");
+    let work = |number| WorkId::new(number).expect("not zero");
+    let decision = |number: u64, guard: &str, attempt: u32, at_ms: i64| Decision {
+        work: work(number),
+        guard: guard.to_owned(),
+        attempt,
+        verdict: "approve".to_owned(),
+        uid: 7,
+        at_ms,
+    };
+    let (first, second) = (decision(2, "g", 2, 5), decision(2, "h", 1, 9));
+    let other = decision(3, "g", 1, 10);
+    let put = on.store.transact(|transaction| {
+        let decisions = [&second, &first, &other];
+        decisions.iter().try_for_each(|new| transaction.steps().insert_decision("abc", new))
+    });
+    put.expect("the store works");
+    let kept = |on: &mut Fixture| {
+        let look = on.store.read(|transaction| transaction.steps().decisions("abc"));
+        look.expect("the store works")
+    };
+    assert_eq!(kept(on), [first, second, other.clone()], "the earliest first");
+    let deleted =
+        on.store.transact(|transaction| transaction.steps().delete_decisions("abc", work(2)));
+    deleted.expect("the store works");
+    assert_eq!(kept(on), [other]);
+    on.store.transact(|transaction| transaction.runs().delete("abc")).expect("it works");
+    assert_eq!(kept(on), []);
 }
 
 pub(super) fn attempts_and_guard_waits_are_deleted_with_their_run(on: &mut Fixture) {

@@ -10,6 +10,8 @@ use crate::guard::{GuardPoll, NotYet};
 /// A step that waits for conditions.
 pub(super) struct Wait {
     pub(super) side: Side,
+    /// The attempt that it precedes or follows.
+    pub(super) attempt: u32,
     /// The condition that the step waits for, and those behind it.
     pub(super) specs: Specs,
     /// One of them may be woken by an event.
@@ -28,11 +30,12 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    pub(super) fn new(side: Side, specs: Specs, now: Timestamp) -> Self {
+    pub(super) fn new(side: Side, attempt: u32, specs: Specs, now: Timestamp) -> Self {
         let wakes = |spec: &ConditionSpec| !spec.wake_on.is_empty();
         let heeding = specs.iter().any(|(_, spec)| spec.as_ref().is_ok_and(wakes));
         Self {
             side,
+            attempt,
             specs,
             heeding,
             poll: None,

@@ -6,7 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_store::Event;
+use windlass_core::WorkId;
+use windlass_store::{Decision, Event};
 
 use super::super::super::RunError;
 use super::super::super::attempts::{Attempts, CheckEnd, News, Order, OrderId, Report, StopMode};
@@ -35,6 +36,8 @@ pub(in crate::coordinator::tests) enum Script {
 pub(in crate::coordinator::tests) enum Outside {
     Signal(i32),
     Request(&'static str),
+    /// About a guard of a step, for its first attempt: the verdict, the step's place and the guard.
+    Decision(&'static str, usize, &'static str),
     Event(&'static str),
 }
 
@@ -116,6 +119,16 @@ impl FakeAttempts {
                 world.requests.push(Request { number, text: text.to_owned() });
                 News::Wakeup
             }
+            Outside::Decision(verdict, place, guard) => {
+                let (work, verdict) = (WorkId::from_index(place), verdict.to_owned());
+                let (guard, attempt) = (guard.to_owned(), 1);
+                let number = world.requests.len() as u64 + 1;
+                let text = format!("{verdict} {place}");
+                world.requests.push(Request { number, text });
+                let decision = Decision { work, guard, attempt, verdict, uid: 0, at_ms: 0 };
+                world.decisions.push(decision);
+                News::Wakeup
+            }
             Outside::Event(name) => {
                 let number = world.pending_events.len() as u64 + 1;
                 let (name, at_ms) = (name.to_owned(), 0);
@@ -180,6 +193,10 @@ impl Attempts for FakeAttempts {
         let until = until.expect("the run waits for something that never happens");
         self.world.borrow().clock.store(until, Ordering::Relaxed);
         Ok(self.take())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.iter().all(|id| matches!(id, OrderId::Check { .. }))
     }
 
     fn watch(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {

@@ -1,12 +1,13 @@
 //! A journal without a store.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::{Name, Token};
-use windlass_store::{Event, RunEnd};
+use windlass_store::{Blocker, Decision, Event, OnWait, RunEnd, StoreError, WriterWait};
 
 use super::super::super::RunError;
 use super::super::super::journal::{
@@ -21,11 +22,57 @@ pub(in crate::coordinator::tests) struct FakeJournal {
     pub(super) records: Vec<Record>,
     pub(super) fails_at: Option<usize>,
     pub(super) failed: bool,
+    /// From which second on it is kept from writing, and for how many.
+    pub(super) stall: Option<(u64, u64)>,
+}
+
+/// A wait for another process that keeps writers out.
+struct Stall {
+    world: Shared,
+    since: u64,
+}
+
+impl WriterWait for Stall {
+    fn stalled_for(&self) -> Duration {
+        Duration::from_secs(self.world.borrow().seconds() - self.since)
+    }
+
+    fn blocker(&self) -> Blocker {
+        Blocker::new("/gate".into(), None)
+    }
+
+    fn keep_leases(&self) -> bool {
+        self.world.borrow_mut().leases_kept += 1;
+        true
+    }
 }
 
 impl FakeJournal {
+    /// Waits for a process that keeps writers out, if it is time to.
+    fn wait(&mut self, on_wait: OnWait<'_>) -> Result<(), RunError> {
+        let since = self.world.borrow().seconds();
+        let Some((_, seconds)) = self.stall.take_if(|(from, _)| *from <= since) else {
+            return Ok(());
+        };
+        let stall = Stall { world: self.world.clone(), since };
+        while stall.stalled_for() < Duration::from_secs(seconds) {
+            match on_wait(&stall) {
+                ControlFlow::Continue(pause) => {
+                    let pause = u64::try_from(pause.as_nanos()).expect("not for ever");
+                    self.world.borrow().clock.fetch_add(pause, Ordering::Relaxed);
+                }
+                ControlFlow::Break(error) => {
+                    self.failed = true;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Counts what is to be stored, and fails if it is time to.
-    fn write(&mut self) -> Result<(), RunError> {
+    fn write(&mut self, on_wait: OnWait<'_>) -> Result<(), RunError> {
+        self.wait(on_wait)?;
         let mut world = self.world.borrow_mut();
         world.writes += 1;
         if self.fails_at == Some(world.writes) {
@@ -47,6 +94,7 @@ impl Journal for FakeJournal {
         &mut self,
         schedule: &mut Schedule,
         admission: Admission,
+        on_wait: OnWait<'_>,
     ) -> Result<Committed, RunError> {
         let mut starts = Vec::new();
         while admission == Admission::Open
@@ -57,7 +105,7 @@ impl Journal for FakeJournal {
             let names = vec![(Name::Lock("x".to_owned()), Token(1))];
             starts.push(Start { names, ..Start::plain(grant) });
         }
-        self.write()?;
+        self.write(on_wait)?;
         let mut world = self.world.borrow_mut();
         let facts = schedule.take_facts();
         if !facts.is_empty() {
@@ -72,7 +120,8 @@ impl Journal for FakeJournal {
                 }
                 Record::Emit(event) => world.events.push(event),
                 Record::Taken(number) => world.requests.retain(|asked| asked.number != number),
-                Record::Wait(_) | Record::WaitOver(_) | Record::Reopened => {}
+                Record::Wait(_) | Record::WaitOver(_) | Record::Undecided(_) | Record::Reopened => {
+                }
             }
         }
         Ok(Committed { starts, refusals: Vec::new() })
@@ -80,8 +129,8 @@ impl Journal for FakeJournal {
 
     fn begin_sync(&mut self) {}
 
-    fn sync(&mut self, _: SyncScope) -> Result<(), RunError> {
-        self.write()?;
+    fn sync(&mut self, _: SyncScope, on_wait: OnWait<'_>) -> Result<(), RunError> {
+        self.write(on_wait)?;
         let mut world = self.world.borrow_mut();
         (world.synced, world.unsynced_since) = (world.facts.len(), None);
         Ok(())
@@ -97,8 +146,16 @@ impl Journal for FakeJournal {
         self.failed
     }
 
+    fn loss(&mut self) -> Option<StoreError> {
+        None
+    }
+
     fn until_due(&self) -> Option<Duration> {
         None
+    }
+
+    fn store_due(&mut self, _: OnWait<'_>) -> Result<(), RunError> {
+        Ok(())
     }
 
     fn on_due(
@@ -112,16 +169,29 @@ impl Journal for FakeJournal {
         Ok(self.world.borrow().requests.clone())
     }
 
+    fn decisions(&mut self) -> Result<Vec<Decision>, RunError> {
+        Ok(self.world.borrow().decisions.clone())
+    }
+
     fn events(&mut self) -> Result<Vec<Event>, RunError> {
         Ok(std::mem::take(&mut self.world.borrow_mut().pending_events))
     }
 
-    fn lost_name(&mut self, names: &[(Name, Token)]) -> Result<Option<Name>, RunError> {
+    fn lost_name(
+        &mut self,
+        names: &[(Name, Token)],
+        _: OnWait<'_>,
+    ) -> Result<Option<Name>, RunError> {
         Ok(names.first().filter(|_| self.world.borrow().names_lost).map(|(name, _)| name.clone()))
     }
 
-    fn finish(&mut self, schedule: &mut Schedule, end: Option<RunEnd>) -> Result<(), RunError> {
-        self.write()?;
+    fn finish(
+        &mut self,
+        schedule: &mut Schedule,
+        end: Option<RunEnd>,
+        on_wait: OnWait<'_>,
+    ) -> Result<(), RunError> {
+        self.write(on_wait)?;
         assert!(schedule.facts().is_empty(), "a run ends with facts that are not stored");
         let mut world = self.world.borrow_mut();
         world.synced = world.facts.len();

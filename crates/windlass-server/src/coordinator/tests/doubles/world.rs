@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use windlass_core::{Fact, Grant, Happening, WorkId, WorkState};
-use windlass_store::{AttemptEnd, Event, RunEnd};
+use windlass_store::{AttemptEnd, Decision, Event, RunEnd};
 
 use super::super::super::Change;
 use super::super::super::attempts::{OrderId, StopMode};
@@ -45,11 +45,14 @@ pub(in crate::coordinator::tests) struct World {
     pub(in crate::coordinator::tests) attempts: Vec<(WorkId, u32, AttemptEnd)>,
     pub(in crate::coordinator::tests) events: Vec<String>,
     pub(super) requests: Vec<Request>,
+    pub(super) decisions: Vec<Decision>,
     pub(super) pending_events: Vec<Event>,
     pub(in crate::coordinator::tests) ended: Option<Option<RunEnd>>,
     /// How often something was to be stored.
     pub(in crate::coordinator::tests) writes: usize,
     pub(in crate::coordinator::tests) names_lost: bool,
+    /// How often the run has had its leases kept while it could not write.
+    pub(in crate::coordinator::tests) leases_kept: usize,
 }
 
 pub(super) type Shared = Rc<RefCell<World>>;
