@@ -195,13 +195,11 @@ impl WorkContext {
     /// has nothing to leave to others any more: there this only waits, for as long as `wait` takes.
     ///
     /// ```
-    /// use windlass::works::WorkSchedulerConfig;
     /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
-    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::builder().max_concurrency(1).build()?;
     /// let (tell, told) = tokio::sync::oneshot::channel();
     /// let mut told = Some(told);
     /// scheduler.submit(work_fn("asks", move |ctx| {
@@ -284,13 +282,11 @@ impl WorkContext {
     /// Refused once this attempt has been asked to stop, or a child has failed.
     ///
     /// ```
-    /// use windlass::works::WorkSchedulerConfig;
     /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
-    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::builder().max_concurrency(1).build()?;
     /// let parent = scheduler.submit(work_fn("parent", |ctx| async move {
     ///     for n in 1..=3 {
     ///         ctx.add_child(work_fn(format!("child {n}"), |_| async { Ok(()) }))?;
@@ -314,13 +310,11 @@ impl WorkContext {
     /// slot, or by the children that follow it.
     ///
     /// ```
-    /// use windlass::works::WorkSchedulerConfig;
     /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
-    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// let mut scheduler = WorkScheduler::builder().max_concurrency(1).build()?;
     /// let sum = scheduler.spawn(work_fn("sum", |ctx| async move {
     ///     let part = |n: u32| work_fn(format!("part {n}"), move |_| async move { Ok(n * 10) });
     ///     let parts = [ctx.spawn_child(part(1))?, ctx.spawn_child(part(2))?];

@@ -7,11 +7,11 @@ use tokio::sync::oneshot;
 use windlass_core::ClientId;
 
 use crate::body::Body;
-use crate::changes::Changes;
 use crate::context::AttemptShared;
 use crate::entry::{Cause, Entry, FailedChild};
 use crate::error::SharedError;
-use crate::event::WorkChange;
+use crate::event::WorkEvent;
+use crate::event_log::EventLog;
 use crate::gate::Gate;
 use crate::reference::End;
 use crate::report::Report;
@@ -39,8 +39,8 @@ pub(crate) struct More {
     drops: Vec<DeferredDrop>,
     #[cfg(feature = "metrics")]
     measurements: Vec<crate::meter::Measurement>,
-    /// Subscribers that wait for a change.
-    readers: Option<Arc<Changes<WorkChange>>>,
+    /// The log of events, for subscribers that wait for one.
+    readers: Option<Arc<EventLog<WorkEvent>>>,
 }
 
 /// A value of the user's, whose destructor may do anything.
@@ -104,7 +104,7 @@ impl Effects {
     }
 
     /// Wakes subscribers.
-    pub(crate) fn wake_readers(&mut self, readers: Arc<Changes<WorkChange>>) {
+    pub(crate) fn wake_readers(&mut self, readers: Arc<EventLog<WorkEvent>>) {
         self.more().readers = Some(readers);
     }
 

@@ -201,10 +201,10 @@ impl WorkHandle {
         Explanation::of(&self.shared.look_now(), &self.shared.client, work)
     }
 
-    /// Subscribes to every change of phase from now on, as the example of [`Subscription`] shows.
+    /// Subscribes to every event from now on, as the example of [`Subscription`] shows.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
-        self.shared.look().watchers.subscribe()
+        self.shared.look().publisher.subscribe()
     }
 
     /// Forgets an ended work; nothing can wait for it any more. False if it has not ended, or is

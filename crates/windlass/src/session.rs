@@ -48,7 +48,7 @@ impl<'a> Session<'a> {
             self.tidy_up();
         }
         let wakes_run = self.wakes_run || self.needs_run();
-        if let Some(readers) = self.state.watchers.send() {
+        if let Some(readers) = self.state.publisher.publish() {
             self.effects.wake_readers(readers);
         }
         self.state.dropping += usize::from(self.effects.has_drops());
@@ -280,7 +280,7 @@ impl<'a> Session<'a> {
         }
         if self.state.mode == Mode::Closed
             && self.state.engine.is_done()
-            && let Some(readers) = self.state.watchers.close()
+            && let Some(readers) = self.state.publisher.close()
         {
             self.effects.wake_readers(readers);
         }

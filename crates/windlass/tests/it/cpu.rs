@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass::{
-    CancellationToken, ResourceCapacity, WorkContext, WorkError, WorkScheduler,
-    WorkSchedulerConfig, WorkSpec, WorkState, pool, work_cpu, work_once,
+    CancellationToken, ResourceCapacity, WorkContext, WorkError, WorkScheduler, WorkSpec,
+    WorkState, pool, work_cpu, work_once,
 };
 
 use crate::support::{BusyPool, cpus, poll_once};
 
 fn scheduler() -> WorkScheduler {
-    let retry_delay = Duration::from_millis(1);
-    WorkScheduler::new(WorkSchedulerConfig { retry_delay, ..WorkSchedulerConfig::default() })
+    let builder = WorkScheduler::builder().retry_delay(Duration::from_millis(1));
+    builder.build().expect("it makes sense")
 }
 
 #[tokio::test]

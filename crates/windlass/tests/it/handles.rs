@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 use windlass::{
     CancellationToken, ExecuteError, ResourceCapacity, ResourceCost, SubmitError, Work,
-    WorkContext, WorkHandle, WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkSpec, WorkState,
-    WorkWithCallback, work_fn,
+    WorkContext, WorkHandle, WorkOutcome, WorkScheduler, WorkSpec, WorkState, WorkWithCallback,
+    work_fn,
 };
 
 use crate::support::*;
@@ -423,7 +423,7 @@ fn a_handle_needs_no_runtime() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn what_comes_from_other_threads_while_it_runs_is_run() {
-    let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    let mut scheduler = WorkScheduler::default();
     let (handle, stop) = (scheduler.handle(), CancellationToken::new());
     let stopped = stop.clone();
     let service = tokio::spawn(async move { scheduler.run_until_cancelled(stopped).await });
@@ -464,7 +464,7 @@ fn many_that_end_at_once_are_forgotten_at_once() {
 
 #[tokio::test]
 async fn an_explanation_in_one_line_is_short_and_never_empty() {
-    let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    let mut scheduler = WorkScheduler::default();
     let parts: Vec<_> = (0..60).map(|n| add(&scheduler, ok(&format!("part {n}")))).collect();
     let sum = add(&scheduler, ok("sum").after(parts));
     let why = scheduler.explain(sum).expect("it is known");

@@ -1,9 +1,7 @@
-use windlass::{
-    Dependency, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, work_after, work_fn,
-};
+use windlass::{Dependency, WorkError, WorkScheduler, WorkState, work_after, work_fn};
 
 fn scheduler() -> WorkScheduler {
-    WorkScheduler::new(WorkSchedulerConfig::default())
+    WorkScheduler::default()
 }
 
 #[tokio::test(start_paused = true)]

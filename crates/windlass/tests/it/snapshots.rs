@@ -290,8 +290,8 @@ async fn a_name_compares_with_any_text_wherever_it_is_told() {
     assert_ne!(snapshot.name, *"parse");
     assert_eq!(events.take()[0].name, "fetch");
     assert_eq!(fetch.await.expect_err("it fails").name, "fetch");
-    let Some(windlass::Notice::Change(change)) = changes.recv().await else {
+    let Some(windlass::Notice::Event(event)) = changes.recv().await else {
         unreachable!("there was a change");
     };
-    assert_eq!(change.name, snapshot.name);
+    assert_eq!(event.name, snapshot.name);
 }

@@ -194,9 +194,9 @@ async fn listen(mut told: windlass::Subscription) -> u64 {
     while let Some(notice) = told.recv().await {
         match notice {
             Notice::Missed(more) => missed += more,
-            Notice::Change(change) => {
-                assert!(change.number > last, "in order");
-                last = change.number;
+            Notice::Event(event) => {
+                assert!(event.number > last, "in order");
+                last = event.number;
             }
         }
     }

@@ -10,10 +10,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use proptest::test_runner::{Config, RngSeed};
-use tokio::sync::mpsc;
 use windlass::{
-    ResourceCost, Work, WorkContext, WorkEvent, WorkHandle, WorkId, WorkOutcome, WorkScheduler,
-    WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState, pool,
+    Notice, ResourceCost, Subscription, Work, WorkContext, WorkEvent, WorkHandle, WorkId,
+    WorkOutcome, WorkScheduler, WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState, pool,
 };
 
 /// A work that does what a closure says.
@@ -120,15 +119,21 @@ pub(crate) fn forgotten(handle: impl AsRef<WorkHandle>) -> WorkId {
     work
 }
 
-/// Every change of state that a scheduler tells of.
-pub(crate) struct Events(mpsc::Receiver<WorkEvent>);
+/// The events of a scheduler that change the state of a work.
+pub(crate) struct Events(Subscription);
 
 impl Events {
+    /// Returns the events since the last call.
     pub(crate) fn take(&mut self) -> Vec<WorkEvent> {
-        std::iter::from_fn(|| self.0.try_recv().ok()).collect()
+        let next = || self.0.recv().now_or_never().flatten();
+        let events = std::iter::from_fn(next).map(|notice| match notice {
+            Notice::Event(event) => event,
+            Notice::Missed(events) => panic!("{events} events were missed"),
+        });
+        events.filter(WorkEvent::changes_state).collect()
     }
 
-    /// What has happened since the last look: `100ms a Running 1`.
+    /// Returns the events since the last call as lines: `100ms a Running 1`.
     pub(crate) fn seen(&mut self) -> Vec<String> {
         let line = |event: WorkEvent| {
             let WorkEvent { at, name, state, attempt, .. } = event;
@@ -144,8 +149,9 @@ pub(crate) fn watched(slots: usize) -> (WorkScheduler, Events) {
 }
 
 pub(crate) fn watch(builder: WorkSchedulerBuilder) -> (WorkScheduler, Events) {
-    let (event_tx, events) = mpsc::channel(100_000);
-    (builder.event_tx(event_tx).build().expect("it can run something"), Events(events))
+    let scheduler = builder.build().expect("it can run something");
+    let events = Events(scheduler.subscribe());
+    (scheduler, events)
 }
 
 pub(crate) fn scheduler(slots: usize) -> WorkScheduler {
