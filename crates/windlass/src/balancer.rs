@@ -70,7 +70,7 @@ struct Shared {
 }
 
 struct Checks {
-    balancer: core::HierarchicalBalancer,
+    balancer: core::Balancer,
     running: bool,
 }
 
@@ -103,7 +103,7 @@ impl HierarchicalBalancer {
         let children = children.into_iter().map(|BalancedCapacity { capacity, min, max }| {
             core::BalancerChild { level: capacity.level_id(), min, max }
         });
-        let balancer = core::HierarchicalBalancer::new(children.collect(), options.clone())?;
+        let balancer = core::Balancer::new(children.collect(), options.clone())?;
         let balancer = Mutex::new(Checks { balancer, running: false });
         let shared = Arc::new(Shared { balancer, options, capacities });
         Ok(Self { shared, loops: Mutex::new(None) })

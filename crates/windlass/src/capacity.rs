@@ -41,7 +41,7 @@ pub use keyed::KeyedCapacity;
 use level::Level;
 pub use metrics::{CapacityMetrics, RollingRates};
 pub use permit::Permit;
-pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Refusal, Shortfall};
+pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Shortfall, TryAcquireError};
 use shared::Shared;
 pub(crate) use shared::TreeGuard;
 pub use subscription::CapacitySubscription;

@@ -29,7 +29,7 @@ use super::level::Level;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum TryAcquireError {
     /// It can never be had here.
     #[error(transparent)]
     Impossible(#[from] ImpossibleCost),
@@ -92,7 +92,7 @@ impl Level {
         tree: &CapacityTree,
         shortages: &[Shortage],
         asked: Timestamp,
-    ) -> Refusal {
+    ) -> TryAcquireError {
         let shortfall = |short: &Shortage| Shortfall {
             name: tree.name(short.resource).to_owned(),
             wanted: short.wanted,
@@ -100,7 +100,7 @@ impl Level {
             why: short.why,
             asked,
         };
-        Refusal::Short { shortfalls: shortages.iter().map(shortfall).collect() }
+        TryAcquireError::Short { shortfalls: shortages.iter().map(shortfall).collect() }
     }
 
     fn seen(&self, tree: &CapacityTree, level: LevelId) -> CapacityLevel {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::{CostError, Demand, Place, ReleaseError, ResourceCost};
 
-use super::{ImpossibleCost, Permit, ReconcileError, Refusal, ResourceCapacity};
+use super::{ImpossibleCost, Permit, ReconcileError, ResourceCapacity, TryAcquireError};
 use crate::capacity::level::Level;
 
 impl ResourceCapacity {
@@ -44,7 +44,7 @@ impl ResourceCapacity {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn try_acquire(&self, cost: impl Into<ResourceCost>) -> Result<Permit, Refusal> {
+    pub fn try_acquire(&self, cost: impl Into<ResourceCost>) -> Result<Permit, TryAcquireError> {
         let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();
@@ -73,7 +73,7 @@ impl ResourceCapacity {
     /// assert_eq!(capacity.available().to_string(), "gpu=8 memory_gb=32");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire_immediate(&self, cost: impl Into<ResourceCost>) -> Result<(), Refusal> {
+    pub fn acquire_immediate(&self, cost: impl Into<ResourceCost>) -> Result<(), TryAcquireError> {
         let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();

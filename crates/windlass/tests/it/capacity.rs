@@ -6,7 +6,8 @@ use futures::FutureExt;
 use tokio::time::{Instant, advance};
 use windlass::core::{RateError, Short};
 use windlass::{
-    Amount, ImpossibleCost, Quota, Rate, ReconcileError, Refusal, ResourceCapacity, ResourceCost,
+    Amount, ImpossibleCost, Quota, Rate, ReconcileError, ResourceCapacity, ResourceCost,
+    TryAcquireError,
 };
 
 use crate::support::{cost, cpus, poll_once, processor_time, settle};
@@ -85,7 +86,7 @@ fn a_name_that_no_level_declares_is_refused_with_the_nearest() {
     let expected = ImpossibleCost::Unknown { name: "cpus".into(), nearest: Some("cpu".into()) };
     assert_eq!(a.validate_cost(cost([("cpus", 1)])), Err(expected.clone()));
     let refusal = a.try_acquire(cost([("cpus", 1)])).expect_err("nobody declares it");
-    assert_eq!(refusal, Refusal::Impossible(expected));
+    assert_eq!(refusal, TryAcquireError::Impossible(expected));
     assert_eq!(refusal.to_string(), "unknown resource \"cpus\"; did you mean \"cpu\"?");
     assert!(!a.can_acquire(cost([("cpus", 1)])));
 }
@@ -124,7 +125,7 @@ fn a_refusal_tells_everything_that_was_short_and_where() {
     let text = "2 of \"cpu\" cannot be had now: this level has 1 free; \
                 2 of \"cpu\" cannot be had now: \"cluster\" has 1 free";
     assert_eq!(refusal.to_string(), text);
-    let Refusal::Short { shortfalls } = refusal else { panic!("{refusal}") };
+    let TryAcquireError::Short { shortfalls } = refusal else { panic!("{refusal}") };
     assert_eq!(shortfalls.iter().map(|short| short.level.above).collect::<Vec<_>>(), [0, 1]);
     assert!(matches!(shortfalls[0].why, Short::Limit { free: 10_000, reserved: 0 }));
 }
