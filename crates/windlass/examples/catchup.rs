@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let error = work.last_error.as_deref().unwrap_or_default();
         println!("{error}; attempt {} {}", work.attempts, work.status());
     }
-    let ledger = ledger.lock().expect("nobody panicked");
+    let ledger = ledger.lock().expect("no holder panicked");
     let at_once = archives.most_at_once.load(Ordering::Relaxed);
     let success = summary.success;
     println!("{success} of {total} works succeeded in {attempts} attempts, {at_once} at once");
@@ -150,7 +150,7 @@ fn verify(
 fn apply(n: u64, transactions: &WorkRef<File>, ledger: &Arc<Mutex<Ledger>>) -> WorkSpec {
     let ledger = Arc::clone(ledger);
     work_after(format!("apply {n}"), transactions, move |_ctx, transactions| {
-        let mut ledger = ledger.lock().expect("nobody panicked");
+        let mut ledger = ledger.lock().expect("no holder panicked");
         ledger.balance += transactions.lines.iter().sum::<u64>();
         ledger.applied.push(n);
         async { Ok(()) }

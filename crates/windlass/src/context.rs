@@ -50,7 +50,7 @@ pub struct WorkContext {
 pub struct Cancelled;
 
 impl WorkContext {
-    /// Whether this attempt has been asked to stop: by a cancel, its timeout or its deadline.
+    /// Returns whether this attempt was asked to stop: by a cancel, its timeout or its deadline.
     ///
     /// ```
     /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
@@ -90,7 +90,7 @@ impl WorkContext {
         self.inner.is_stopped()
     }
 
-    /// The token that asks this attempt to stop, for what can be cancelled itself.
+    /// Returns the token that is triggered when this attempt is asked to stop.
     ///
     /// ```
     /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
@@ -162,7 +162,7 @@ impl WorkContext {
         compute(self, task)
     }
 
-    /// The scheduler, to submit more works and everything else, from inside this one.
+    /// Returns a handle of the scheduler, to submit works and to steer it from inside this work.
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};
@@ -271,8 +271,8 @@ impl WorkContext {
         self.inner.extras().alarm.notified().await;
     }
 
-    /// Adds a work and waits for what it brings, without a slot meanwhile; so it can be run even if
-    /// this one has the only slot. It is no child: it may outlive this work.
+    /// Adds a work and waits for its value without a slot, so the work can run even if this one has the only
+    /// slot. It is no child: it may outlive this work.
     pub async fn execute<T>(&self, spec: WorkSpec<T>) -> Result<Arc<T>, ExecuteError> {
         let handle = self.handle();
         self.suspend(handle.execute(spec)).await?
@@ -339,13 +339,13 @@ impl WorkContext {
         self.grant()
     }
 
-    /// How the children of this attempt fare.
+    /// Returns how many children this attempt has, by their ends.
     #[must_use]
     pub fn children(&self) -> Children {
         self.shared().children(self.grant())
     }
 
-    /// Waits, without a slot, until all children have ended; then this work's own can follow.
+    /// Waits without a slot until all children have ended. Returns their counts.
     pub async fn join_children(&self) -> Result<Children, Cancelled> {
         self.suspend(self.children_ended()).await?;
         Ok(self.children())

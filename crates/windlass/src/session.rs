@@ -26,7 +26,7 @@ pub(crate) struct Session<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     world: SessionWorld<'a>,
     pub(crate) effects: &'a mut Effects,
-    /// Whether the run has to look, whatever else is found at the end.
+    /// Whether the run has to look in any case.
     wakes_run: bool,
 }
 

@@ -20,8 +20,7 @@ impl ResourceCapacity {
         tree.can_take(client, &demand, Place::First, now)
     }
 
-    /// Whether `cost` could ever be had, at this level and all above it; to be asked before it is
-    /// waited for.
+    /// Checks that the limits of this level and all above it allow `cost`, before a caller waits for it.
     pub fn validate_cost(&self, cost: impl Into<ResourceCost>) -> Result<(), ImpossibleCost> {
         let cost = &cost.into();
         let level = &*self.level;
@@ -85,7 +84,7 @@ impl ResourceCapacity {
     }
 
     /// Gives back what [`ResourceCapacity::acquire_immediate`] took, all or a part of it, at this
-    /// level and all above it. More than that is an error, whatever permits hold.
+    /// level and all above it. More than that is an error, also while permits hold some.
     pub fn release(&self, cost: impl Into<ResourceCost>) -> Result<(), ReleaseError> {
         let cost = &cost.into();
         let level = &*self.level;

@@ -1,4 +1,4 @@
-//! What a scheduler tells of its works.
+//! Events.
 
 use std::collections::BTreeMap;
 
@@ -128,7 +128,7 @@ async fn events_are_in_order_on_several_threads() {
     check_order(&events.take());
 }
 
-/// Everything that a subscriber is told, until the scheduler is gone.
+/// Returns everything that a subscriber receives until the scheduler is dropped.
 async fn changes(mut subscription: windlass::Subscription) -> Vec<Notice> {
     let mut notices = Vec::new();
     while let Some(notice) = subscription.recv().await {
@@ -138,7 +138,7 @@ async fn changes(mut subscription: windlass::Subscription) -> Vec<Notice> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_is_told_of_every_phase() {
+async fn a_subscriber_receives_every_phase() {
     let mut scheduler = scheduler(1);
     let told = scheduler.subscribe();
     let work = work_fn("work", |ctx| async move {
@@ -181,7 +181,7 @@ async fn a_subscriber_is_told_of_every_phase() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_counted_before_anybody_subscribes() {
+async fn events_are_numbered_before_the_first_subscription() {
     let mut scheduler = scheduler(1);
     let first = add(&scheduler, ok("first"));
     add(&scheduler, ok("second").after([first]));
@@ -199,7 +199,7 @@ async fn changes_are_counted_before_anybody_subscribes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_subscriber_is_told_how_much_it_missed() {
+async fn a_slow_subscriber_receives_the_number_of_missed_events() {
     let mut scheduler = scheduler(1);
     let mut told = scheduler.subscribe();
     for _ in 0..2000 {
@@ -232,7 +232,7 @@ async fn a_subscription_is_a_stream_that_ends_with_the_scheduler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_tells_of_every_end() {
+async fn a_cancelled_run_emits_an_event_for_every_end() {
     let builder = WorkScheduler::builder().max_concurrency(3).cancel_grace(ms(1));
     let (mut scheduler, mut events) = watch(builder);
     fill(scheduler.as_ref());

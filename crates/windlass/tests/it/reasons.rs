@@ -1,4 +1,4 @@
-//! What people are told about an end.
+//! The errors of works that ended by a deadline or a child.
 
 use std::time::Duration;
 
