@@ -80,7 +80,8 @@ pub use selection::NoSuchStep;
 pub use shell::{MisplacedValue, ShellContext, ShellText, plain_words};
 pub use size::{SizeError, parse_size};
 pub use step::{
-    Backoff, Ending, Execution, Gate, Jitter, Needs, Retry, SemaphoreSlots, Step, StepDependency,
+    Backoff, Execution, Jitter, Needs, Retry, SemaphoreSlots, Step, StepDependency, StepEnding,
+    StepGate,
 };
 pub use template::{MissingValue, Template, TemplatePart};
 pub use variable::Variable;

@@ -43,7 +43,7 @@ pub struct Step {
     /// Its dependencies.
     pub after: Vec<StepDependency>,
     /// What must hold before it starts, once its dependencies have ended.
-    pub gate: Gate,
+    pub gate: StepGate,
     /// A larger priority is more urgent.
     pub priority: i64,
     /// What an attempt holds, besides a slot.
@@ -51,20 +51,20 @@ pub struct Step {
     /// What an attempt executes, and where.
     pub execution: Execution,
     /// When an attempt ends, and what follows.
-    pub ending: Ending,
+    pub ending: StepEnding,
 }
 
 /// What must hold before a step starts, once its dependencies have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Gate {
+pub struct StepGate {
     /// Shell text; the step is skipped if it fails.
     pub when: Option<Script>,
     /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass.
     pub guards: Vec<usize>,
 }
 
-impl Gate {
+impl StepGate {
     /// Returns whether the step starts as soon as its dependencies have ended.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -101,7 +101,7 @@ pub struct Execution {
 /// When an attempt of a step ends, and what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ending {
+pub struct StepEnding {
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
     /// How long an attempt may take to end after SIGTERM before it gets SIGKILL.
