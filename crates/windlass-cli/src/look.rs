@@ -252,7 +252,7 @@ impl<'a> StepJson<'a> {
             StepState::Retrying { at_ms } => Some(at_ms),
             _ => None,
         };
-        let name = |edge: &windlass_workflow::Edge| view.steps[edge.step].name.as_str();
+        let name = |edge: &windlass_workflow::StepDependency| view.steps[edge.step].name.as_str();
         let last = step.unbegun.as_ref().or(step.attempts.last());
         Self {
             run: &view.run.id,

@@ -201,9 +201,9 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
         WaitReason::Workers { holders, .. } => {
             ReasonJson { holders: Some(holders.clone()), ..base("workers") }
         }
-        WaitReason::Step { place, condition } => ReasonJson {
+        WaitReason::Step { place, kind } => ReasonJson {
             name: Some(&words.why.view.steps[*place].name),
-            condition: Some(condition.word()),
+            condition: Some(kind.word()),
             ..base("step")
         },
         WaitReason::Guard { guard, since_ms, escalated, .. } => ReasonJson {

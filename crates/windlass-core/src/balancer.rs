@@ -6,7 +6,7 @@
 //! again. A level is idle if all of them are used below the idle threshold and no client of it was
 //! refused. A level whose clients an upper level refuses is starved, not idle.
 //!
-//! Has no clock: the driver calls [`HierarchicalBalancer::check`] at its interval.
+//! Has no clock: the driver calls [`Balancer::check`] at its interval.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub use options::{BalancerChild, BalancerError, BalancerOptions};
 ///
 /// ```
 /// use windlass_core::{
-///     BalancerChild, BalancerOptions, CapacityTree, HierarchicalBalancer, Place, ResourceCost,
+///     BalancerChild, BalancerOptions, CapacityTree, Balancer, Place, ResourceCost,
 ///     Timestamp,
 /// };
 ///
@@ -35,7 +35,7 @@ pub use options::{BalancerChild, BalancerError, BalancerOptions};
 ///     max: gpus(15)?,
 /// });
 /// let options = BalancerOptions { increment: gpus(1)?, ..BalancerOptions::default() };
-/// let mut balancer = HierarchicalBalancer::new(vec![child(team_a)?, child(team_b)?], options)?;
+/// let mut balancer = Balancer::new(vec![child(team_a)?, child(team_b)?], options)?;
 ///
 /// // Team a uses 11 of its 12, team b nothing.
 /// let client = tree.add_client(team_a);
@@ -49,7 +49,7 @@ pub use options::{BalancerChild, BalancerError, BalancerOptions};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct HierarchicalBalancer {
+pub struct Balancer {
     options: BalancerOptions,
     idle: Fraction,
     busy: Fraction,
@@ -91,7 +91,7 @@ struct Fraction(u64);
 
 const ONE: u64 = 10_000;
 
-impl HierarchicalBalancer {
+impl Balancer {
     /// Creates a balancer for these levels.
     pub fn new(
         children: Vec<BalancerChild>,

@@ -21,23 +21,8 @@ mod reopen;
 mod sweep;
 
 /// A directed graph without cycles, whose nodes are numbers from 0.
-///
-/// ```
-/// use windlass_core::{Dag, EdgeError, EdgeKind};
-///
-/// let mut dag = Dag::new();
-/// let [fetch, report, parse] = [dag.add_node(), dag.add_node(), dag.add_node()];
-/// dag.add_edge(fetch, parse, EdgeKind::Success)?;
-/// dag.add_edge(parse, report, EdgeKind::Done)?;
-///
-/// assert_eq!(dag.topological_order(), [fetch, parse, report]);
-/// let refused = dag.add_edge(report, fetch, EdgeKind::Success);
-/// let path = vec![report, fetch, parse, report];
-/// assert_eq!(refused, Err(EdgeError::Cycle { path }));
-/// # Ok::<(), EdgeError>(())
-/// ```
 #[derive(Clone, Debug, Default)]
-pub struct Dag {
+pub(crate) struct Dag {
     nodes: Column<Node>,
     links: Column<Link>,
     /// The head of the free list of links, chained by `next_out`.
@@ -59,6 +44,18 @@ pub enum EdgeKind {
     Failed,
 }
 
+impl EdgeKind {
+    /// Returns the word for it: `success`, `done` or `failed`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The outcome of an edge once its source has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EdgeOutcome {
@@ -72,7 +69,7 @@ pub(crate) enum EdgeOutcome {
 
 /// An edge, seen from one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Edge {
+pub(crate) struct Edge {
     /// The node at the other end.
     pub node: usize,
     /// The end of the source that meets the edge.
@@ -82,7 +79,7 @@ pub struct Edge {
 /// Edges that were refused; the graph is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum EdgeError {
+pub(crate) enum EdgeError {
     /// An edge begins or ends at a node that was never added, or is forgotten.
     #[error("unknown node {node}")]
     UnknownNode {
@@ -189,25 +186,19 @@ const SPACING: i64 = 1 << 20;
 impl Dag {
     /// Creates an empty graph.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Returns how many nodes were ever added.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.pushed()
-    }
-
-    /// Returns whether no node was ever added.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Adds a node and returns its id, which is the number of nodes added before.
     #[inline]
-    pub fn add_node(&mut self) -> usize {
+    pub(crate) fn add_node(&mut self) -> usize {
         let place = spaced(self.nodes.pushed());
         self.nodes.push(Node {
             place,
@@ -222,7 +213,12 @@ impl Dag {
     /// This takes constant time if `to` was added after `from` and the nodes between them were not
     /// reordered. Otherwise the search visits only nodes between the places of the two, from both
     /// sides in turn, and stops when one side is done.
-    pub fn add_edge(&mut self, from: usize, to: usize, kind: EdgeKind) -> Result<(), EdgeError> {
+    pub(crate) fn add_edge(
+        &mut self,
+        from: usize,
+        to: usize,
+        kind: EdgeKind,
+    ) -> Result<(), EdgeError> {
         if self.expect_node(from)?.place >= self.expect_node(to)?.place {
             self.reorder(from, to)?;
         }
@@ -234,7 +230,10 @@ impl Dag {
     ///
     /// Takes time linear in the number of edges if they agree with the topological order, and
     /// otherwise linear in the size of the graph.
-    pub fn add_edges(&mut self, edges: &[(usize, usize, EdgeKind)]) -> Result<(), EdgeError> {
+    pub(crate) fn add_edges(
+        &mut self,
+        edges: &[(usize, usize, EdgeKind)],
+    ) -> Result<(), EdgeError> {
         for &(from, to, _) in edges {
             self.expect_node(from)?;
             self.expect_node(to)?;
@@ -253,7 +252,7 @@ impl Dag {
     /// # Panics
     ///
     /// Panics if there is no such node.
-    pub fn sources(&self, node: usize) -> impl Iterator<Item = Edge> {
+    pub(crate) fn sources(&self, node: usize) -> impl Iterator<Item = Edge> {
         let waits = self.incoming(node).filter(|link| link.role != Role::Family);
         waits.map(|link| Edge { node: link.from(), kind: link.kind })
     }
@@ -264,23 +263,13 @@ impl Dag {
     /// # Panics
     ///
     /// Panics if there is no such node.
-    pub fn targets(&self, node: usize) -> impl Iterator<Item = Edge> {
+    pub(crate) fn targets(&self, node: usize) -> impl Iterator<Item = Edge> {
         let mut cursor = self.first_target(node);
         std::iter::from_fn(move || {
             let (edge, next) = self.follow(cursor)?;
             cursor = next;
             Some(edge)
         })
-    }
-
-    /// Returns the number of edges into `node`, counted along the list of [`Dag::sources`].
-    ///
-    /// # Panics
-    ///
-    /// Panics if there is no such node.
-    #[must_use]
-    pub fn in_degree(&self, node: usize) -> usize {
-        self.sources(node).count()
     }
 
     /// Returns whether `node` has, or ever had, an outgoing edge.

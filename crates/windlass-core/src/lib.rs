@@ -8,8 +8,7 @@
 //! * [`Engine`]: works, their dependencies, their order, their retries.
 //! * [`CapacityTree`]: limits that several engines share, all or nothing.
 //! * [`DependencyGraph`]: keys that depend on each other, and which of them can start.
-//! * [`Dag`]: a directed acyclic graph.
-//! * [`HierarchicalBalancer`]: moves limits to the levels that use them.
+//! * [`Balancer`]: moves limits to the levels that use them.
 //! * [`Lock`], [`Semaphore`]: names with one or several holders, each under a [`Lease`] and with a
 //!   fencing token that only grows; [`CoordinationState`]: many names and the queue of their
 //!   waiters.
@@ -82,7 +81,7 @@ mod wait_queue;
 pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
 pub use answer::Answer;
-pub use balancer::{BalancerChild, BalancerError, BalancerOptions, HierarchicalBalancer};
+pub use balancer::{Balancer, BalancerChild, BalancerError, BalancerOptions};
 pub use capacity::{
     CapacityTree, CostError, Demand, LevelCounts, NamedLevel, Place, Refusal, RefusalCounts,
     ReleaseError, SLOTS, Short, Shortage,
@@ -93,7 +92,7 @@ pub use coordination::{
     CoordinationStats, DeclareError, Hold, NameRecord, NameRefusal, Taken,
 };
 pub use cost::{ResourceCost, ResourceCostError};
-pub use dag::{Dag, Edge, EdgeError, EdgeKind};
+pub use dag::EdgeKind;
 pub use engine::{Arrival, Children, Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};

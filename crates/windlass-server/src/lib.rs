@@ -105,8 +105,8 @@ pub use signals::is_heeded;
 pub use size::fits;
 pub use users::user_name;
 pub use windlass_core::{
-    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Timestamp,
-    Token, Unprintable, WorkState, is_unprintable, nearest,
+    Amount, Answer, EdgeKind, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken,
+    Timestamp, Token, Unprintable, WorkState, is_unprintable, nearest,
 };
 pub use windlass_store::{
     Access, AttemptEnd, Blocker, Event, HoldState, Leftover, NameView, Network, Process, Refused,

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::{
-    ClientId, Dependency, EdgeKind, Engine, EngineConfig, Extras, Fact, Grant, Happening, Input,
-    Outcome, Phase, Rejected, Submission, Timestamp, Transition, WorkId, WorkState, World,
+    ClientId, Dependency, Engine, EngineConfig, Extras, Fact, Grant, Happening, Input, Outcome,
+    Phase, Rejected, Submission, Timestamp, Transition, WorkId, WorkState, World,
 };
 use windlass_store::RunEnd;
-use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, Step};
+use windlass_workflow::{OnFailure, Plan, Step, StepDependency};
 
 use self::capacity::RunCapacity;
 pub(crate) use self::capacity::SharedCapacity;
@@ -342,13 +342,8 @@ fn next_attempt(engine: &Engine, work: WorkId) -> Grant {
     Grant { work, attempt: engine.attempts(work).expect("it is one of its works") + 1 }
 }
 
-fn dependency(edge: &Edge) -> Dependency {
-    let kind = match edge.condition {
-        EdgeCondition::Success => EdgeKind::Success,
-        EdgeCondition::Done => EdgeKind::Done,
-        EdgeCondition::Failed => EdgeKind::Failed,
-    };
-    Dependency { work: WorkId::from_index(edge.step), kind }
+fn dependency(on: &StepDependency) -> Dependency {
+    Dependency { work: WorkId::from_index(on.step), kind: on.kind }
 }
 
 /// Returns how many steps may run at a time.

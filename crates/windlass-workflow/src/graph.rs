@@ -7,9 +7,10 @@ mod picture;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use windlass_core::EdgeKind;
 
 use crate::plan::Plan;
-use crate::step::{EdgeCondition, Step};
+use crate::step::Step;
 
 /// The format of a drawn plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ fn dot(plan: &Plan) -> String {
     }
     for (from, to, condition) in edges(plan) {
         let style = match condition {
-            EdgeCondition::Success => String::new(),
+            EdgeKind::Success => String::new(),
             other => format!(" [style=dashed, label=\"{}\"]", other.word()),
         };
         let (from, to) = (quoted(&from.name), quoted(&to.name));
@@ -78,8 +79,8 @@ fn mermaid(plan: &Plan) -> String {
     }
     for (to, step) in plan.steps.iter().enumerate() {
         for edge in &step.after {
-            let arrow = match edge.condition {
-                EdgeCondition::Success => "-->".to_owned(),
+            let arrow = match edge.kind {
+                EdgeKind::Success => "-->".to_owned(),
                 other => format!("-.->|{}|", other.word()),
             };
             line(&mut out, format_args!("  s{} {arrow} s{to}", edge.step));
@@ -97,7 +98,7 @@ fn step_json(plan: &Plan, step: &Step) -> Value {
     let after = step
         .after
         .iter()
-        .map(|edge| json!({ "step": plan.steps[edge.step].name, "on": edge.condition.word() }));
+        .map(|edge| json!({ "step": plan.steps[edge.step].name, "on": edge.kind.word() }));
     let each = step.each.iter().map(|(name, value)| (name.clone(), json!(value)));
     let names = |guards: &[usize]| -> Vec<_> {
         guards.iter().map(|&guard| plan.guards[guard].name.clone()).collect()
@@ -115,9 +116,9 @@ fn step_json(plan: &Plan, step: &Step) -> Value {
     })
 }
 
-fn edges(plan: &Plan) -> impl Iterator<Item = (&Step, &Step, EdgeCondition)> {
+fn edges(plan: &Plan) -> impl Iterator<Item = (&Step, &Step, EdgeKind)> {
     plan.steps.iter().flat_map(move |to| {
-        to.after.iter().map(move |edge| (&plan.steps[edge.step], to, edge.condition))
+        to.after.iter().map(move |edge| (&plan.steps[edge.step], to, edge.kind))
     })
 }
 

@@ -72,16 +72,16 @@ pub use graph::{GraphFormat, graph};
 pub use guard::{Guard, GuardAction, GuardRetry};
 pub use param::{Param, ParamError, ParamErrors, ParamType};
 pub use plan::{Hooks, OnFailure, Plan};
-pub use rate::{Rate, RateError};
-pub use resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, Semaphore};
+pub use rate::{StartRate, StartRateError};
+pub use resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, SemaphoreSpec};
 pub use schema::json_schema;
 pub use script::{Command, Script, Shell};
 pub use selection::NoSuchStep;
 pub use shell::{MisplacedValue, ShellContext, ShellText, plain_words};
 pub use size::{SizeError, parse_size};
 pub use step::{
-    Backoff, Edge, EdgeCondition, Ending, Execution, Gate, Jitter, Needs, Retry, SemaphoreSlots,
-    Step,
+    Backoff, Execution, Jitter, Needs, Retry, SemaphoreSlots, Step, StepDependency, StepEnding,
+    StepGate,
 };
 pub use template::{MissingValue, Template, TemplatePart};
 pub use variable::Variable;

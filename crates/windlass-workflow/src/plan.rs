@@ -10,7 +10,7 @@ use serde::Deserialize;
 use windlass_core::ResourceCost;
 
 use crate::guard::Guard;
-use crate::resource::{Resource, ResourceKind, Semaphore};
+use crate::resource::{Resource, ResourceKind, SemaphoreSpec};
 use crate::script::Command;
 use crate::step::Step;
 use crate::template::Template;
@@ -45,7 +45,7 @@ pub struct Plan {
     /// What the steps of this run share.
     pub resources: Vec<Resource>,
     /// What the steps share with all runs and scripts on the same store.
-    pub semaphores: Vec<Semaphore>,
+    pub semaphores: Vec<SemaphoreSpec>,
     /// The conditions that steps refer to by index.
     pub guards: Vec<Guard>,
     /// Commands for the end of the run, and for a guard that needs a person.

@@ -9,14 +9,14 @@ use thiserror::Error;
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass_workflow::Rate;
+/// use windlass_workflow::StartRate;
 ///
-/// let rate: Rate = "100/min".parse()?;
+/// let rate: StartRate = "100/min".parse()?;
 /// assert_eq!((rate.count, rate.per), (100, Duration::from_secs(60)));
-/// # Ok::<(), windlass_workflow::RateError>(())
+/// # Ok::<(), windlass_workflow::StartRateError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct StartRate {
     /// The number of starts; never 0.
     pub count: u32,
     /// The unit of time; never zero.
@@ -26,7 +26,7 @@ pub struct Rate {
 /// Why a text is not a rate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum RateError {
+pub enum StartRateError {
     /// It is not a whole number, a slash and a unit.
     #[error("{text:?} is not a rate")]
     Malformed {
@@ -44,22 +44,22 @@ pub enum RateError {
     Zero,
 }
 
-impl std::str::FromStr for Rate {
-    type Err = RateError;
+impl std::str::FromStr for StartRate {
+    type Err = StartRateError;
 
-    fn from_str(text: &str) -> Result<Self, RateError> {
-        let malformed = || RateError::Malformed { text: text.to_owned() };
+    fn from_str(text: &str) -> Result<Self, StartRateError> {
+        let malformed = || StartRateError::Malformed { text: text.to_owned() };
         let (count, unit) = text.split_once('/').ok_or_else(malformed)?;
         let count = count.trim();
         let digits = count.bytes().all(|byte| byte.is_ascii_digit());
         let count = count.parse::<u32>().ok().filter(|_| digits).ok_or_else(malformed)?;
         if count == 0 {
-            return Err(RateError::Zero);
+            return Err(StartRateError::Zero);
         }
         let unit = unit.trim();
         let seconds =
-            seconds(unit).ok_or_else(|| RateError::UnknownUnit { unit: unit.to_owned() })?;
-        Ok(Rate { count, per: Duration::from_secs(seconds) })
+            seconds(unit).ok_or_else(|| StartRateError::UnknownUnit { unit: unit.to_owned() })?;
+        Ok(StartRate { count, per: Duration::from_secs(seconds) })
     }
 }
 
@@ -69,7 +69,7 @@ fn seconds(unit: &str) -> Option<u64> {
 
 const UNITS: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)];
 
-impl fmt::Display for Rate {
+impl fmt::Display for StartRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = UNITS.iter().find(|(_, seconds)| Duration::from_secs(*seconds) == self.per);
         match unit {
@@ -86,7 +86,10 @@ mod tests {
     #[test]
     fn rates_are_parsed_and_displayed() {
         for (text, shown) in [("1/s", "1/s"), (" 30 / h ", "30/h"), ("5/d", "5/d")] {
-            assert_eq!(text.parse::<Rate>().map(|rate| rate.to_string()), Ok(shown.to_owned()));
+            assert_eq!(
+                text.parse::<StartRate>().map(|rate| rate.to_string()),
+                Ok(shown.to_owned())
+            );
         }
     }
 
@@ -100,7 +103,7 @@ mod tests {
             ("0/s", "lets nothing start"),
             ("100/m", "\"m\" is not a unit"),
         ] {
-            let error = text.parse::<Rate>().expect_err(text).to_string();
+            let error = text.parse::<StartRate>().expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
     }

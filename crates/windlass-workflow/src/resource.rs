@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::Amount;
 
-use crate::rate::Rate;
+use crate::rate::StartRate;
 
 /// A countable thing that the steps of a run share.
 ///
@@ -61,7 +61,7 @@ pub enum ResourceKind {
     /// A rate of starts.
     Rate {
         /// The rate.
-        rate: Rate,
+        rate: StartRate,
         /// How many starts are possible at once.
         burst: u32,
     },
@@ -95,7 +95,7 @@ pub const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Semaphore {
+pub struct SemaphoreSpec {
     /// The semaphore's name.
     pub name: String,
     /// The number of slots.

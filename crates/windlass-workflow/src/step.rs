@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{ResourceCost, RetryPolicy};
+use windlass_core::{EdgeKind, ResourceCost, RetryPolicy};
 
 use crate::script::{Command, Script};
 use crate::template::Template;
@@ -13,7 +13,7 @@ use crate::template::Template;
 /// One step of a workflow.
 ///
 /// ```
-/// use windlass_workflow::EdgeCondition;
+/// use windlass_core::EdgeKind;
 ///
 /// let text = r#"
 /// [step.test]
@@ -28,7 +28,7 @@ use crate::template::Template;
 /// let report = &plan.steps[2];
 /// assert_eq!(plan.steps[0].name, "test[linux]");
 /// assert_eq!(report.after.len(), 2);
-/// assert_eq!(report.after[0].condition, EdgeCondition::Done);
+/// assert_eq!(report.after[0].kind, EdgeKind::Done);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +41,9 @@ pub struct Step {
     /// The values of its `each` variables, in the order of the file.
     pub each: Vec<(String, String)>,
     /// Its dependencies.
-    pub after: Vec<Edge>,
+    pub after: Vec<StepDependency>,
     /// What must hold before it starts, once its dependencies have ended.
-    pub gate: Gate,
+    pub gate: StepGate,
     /// A larger priority is more urgent.
     pub priority: i64,
     /// What an attempt holds, besides a slot.
@@ -51,20 +51,20 @@ pub struct Step {
     /// What an attempt executes, and where.
     pub execution: Execution,
     /// When an attempt ends, and what follows.
-    pub ending: Ending,
+    pub ending: StepEnding,
 }
 
 /// What must hold before a step starts, once its dependencies have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Gate {
+pub struct StepGate {
     /// Shell text; the step is skipped if it fails.
     pub when: Option<Script>,
     /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass.
     pub guards: Vec<usize>,
 }
 
-impl Gate {
+impl StepGate {
     /// Returns whether the step starts as soon as its dependencies have ended.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -101,7 +101,7 @@ pub struct Execution {
 /// When an attempt of a step ends, and what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ending {
+pub struct StepEnding {
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
     /// How long an attempt may take to end after SIGTERM before it gets SIGKILL.
@@ -119,39 +119,11 @@ pub struct Ending {
 
 /// A dependency of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Edge {
+pub struct StepDependency {
     /// The index of the other step in [`Plan::steps`](crate::Plan::steps).
     pub step: usize,
-    /// How the other step must have ended.
-    pub condition: EdgeCondition,
-}
-
-/// How a step must have ended before a dependent step may start.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum EdgeCondition {
-    /// It succeeded, or was skipped.
-    #[default]
-    Success,
-    /// It has ended with any result.
-    Done,
-    /// It failed.
-    Failed,
-}
-
-impl EdgeCondition {
-    /// Returns the word for it in the file.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            EdgeCondition::Success => "success",
-            EdgeCondition::Done => "done",
-            EdgeCondition::Failed => "failed",
-        }
-    }
+    /// The end of the other step that counts. A skipped step has succeeded.
+    pub kind: EdgeKind,
 }
 
 /// Slots of a semaphore that a step holds.

@@ -1,6 +1,6 @@
 //! Limits that follow what a server can bear, changed while everything runs.
 //!
-//! Nobody says how many requests the server takes at once, and it changes under way. A controller
+//! The limit of requests that the server takes at once is unknown and changes. A controller
 //! watches latency and errors, and moves the limit: a little up while all is well, a little down when
 //! answers become slow, by half when requests are turned away. Works that wait for the limit start
 //! as soon as it is raised; when it is lowered, running ones end in peace.
@@ -93,7 +93,7 @@ impl Controller {
     }
 }
 
-/// Stands in for somebody else's server.
+/// Stands in for a remote server.
 struct Server {
     start: Instant,
     now: Mutex<Now>,
@@ -139,7 +139,7 @@ impl Server {
             return Err(WorkError::msg("503 Service Unavailable"));
         };
         tokio::time::sleep(Self::QUICK * in_flight.max(can_bear) / can_bear).await;
-        let mut now = self.now.lock().expect("nobody panicked");
+        let mut now = self.now.lock().expect("no holder panicked");
         now.in_flight -= 1;
         now.observed.answers += 1;
         now.observed.latency += arrived.elapsed();
@@ -148,7 +148,7 @@ impl Server {
 
     /// How many are under way with this one; none if it is turned away.
     fn accept(&self, can_bear: u32) -> Option<u32> {
-        let mut now = self.now.lock().expect("nobody panicked");
+        let mut now = self.now.lock().expect("no holder panicked");
         if now.in_flight >= 2 * can_bear {
             now.observed.refusals += 1;
             return None;
@@ -158,6 +158,6 @@ impl Server {
     }
 
     fn observed(&self) -> Observed {
-        std::mem::take(&mut self.now.lock().expect("nobody panicked").observed)
+        std::mem::take(&mut self.now.lock().expect("no holder panicked").observed)
     }
 }

@@ -84,7 +84,7 @@ async fn how_it_ends() -> Result<(), Box<dyn Error>> {
     let hopeless = scheduler.submit(hopeless.retries(RETRY_ONCE))?;
 
     let fatal = work_fn("wrong password", |_| async {
-        // Whatever the budget: it will not get any better.
+        // Not retried: it would fail again.
         Err::<(), _>(Fatal(WorkError::msg("401 Unauthorized")).into())
     });
     let fatal = scheduler.submit(fatal.retries(RETRY_A_LOT))?;

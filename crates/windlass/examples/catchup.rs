@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let error = work.last_error.as_deref().unwrap_or_default();
         println!("{error}; attempt {} {}", work.attempts, work.status());
     }
-    let ledger = ledger.lock().expect("nobody panicked");
+    let ledger = ledger.lock().expect("no holder panicked");
     let at_once = archives.most_at_once.load(Ordering::Relaxed);
     let success = summary.success;
     println!("{success} of {total} works succeeded in {attempts} attempts, {at_once} at once");
@@ -150,7 +150,7 @@ fn verify(
 fn apply(n: u64, transactions: &WorkRef<File>, ledger: &Arc<Mutex<Ledger>>) -> WorkSpec {
     let ledger = Arc::clone(ledger);
     work_after(format!("apply {n}"), transactions, move |_ctx, transactions| {
-        let mut ledger = ledger.lock().expect("nobody panicked");
+        let mut ledger = ledger.lock().expect("no holder panicked");
         ledger.balance += transactions.lines.iter().sum::<u64>();
         ledger.applied.push(n);
         async { Ok(()) }
@@ -158,27 +158,27 @@ fn apply(n: u64, transactions: &WorkRef<File>, ledger: &Arc<Mutex<Ledger>>) -> W
 }
 
 /// A bar where there is a terminal to draw it on; plain lines elsewhere.
-async fn show_progress(mut changes: Subscription, total: usize) {
+async fn show_progress(mut events: Subscription, total: usize) {
     let bar = std::io::stderr().is_terminal().then(|| {
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg:20}");
         ProgressBar::new(total as u64).with_style(style.expect("the template is right"))
     });
     let (mut ended, mut retries) = (0, 0);
-    while let Some(notice) = changes.recv().await {
+    while let Some(notice) = events.recv().await {
         // The works themselves are not held up by a slow reader: it is told what it missed.
-        let Notice::Change(change) = notice else { continue };
-        retries += usize::from(matches!(change.phase, windlass::Phase::Delayed { .. }));
-        if !change.phase.state().is_terminal() {
+        let Notice::Event(event) = notice else { continue };
+        retries += usize::from(matches!(event.phase, windlass::Phase::Delayed { .. }));
+        if !event.state.is_terminal() {
             continue;
         }
         ended += 1;
         match &bar {
             Some(bar) => {
                 bar.set_position(ended as u64);
-                bar.set_message(change.name.to_string());
+                bar.set_message(event.name.to_string());
             }
             None if ended % 20 == 0 || ended == total => {
-                println!("{ended:4}/{total} ended, {retries} retries, last {}", change.name);
+                println!("{ended:4}/{total} ended, {retries} retries, last {}", event.name);
             }
             None => {}
         }

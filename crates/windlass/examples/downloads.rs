@@ -72,13 +72,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Counts the ends that are told of: what a progress bar would show.
-async fn watch(mut changes: windlass::Subscription) -> usize {
+async fn watch(mut events: windlass::Subscription) -> usize {
     let mut ended = 0;
-    while let Some(notice) = changes.recv().await {
+    while let Some(notice) = events.recv().await {
         match notice {
-            Notice::Change(change) if change.phase.state().is_terminal() => ended += 1,
-            Notice::Change(_) => {}
-            Notice::Missed(count) => println!("{count} changes went by"),
+            Notice::Event(event) if event.state.is_terminal() => ended += 1,
+            Notice::Event(_) => {}
+            Notice::Missed(count) => println!("{count} events went by"),
         }
     }
     ended

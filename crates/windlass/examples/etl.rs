@@ -1,7 +1,7 @@
 //! Ten records through three stages: extract, transform, load, each stage with its own limit.
 //!
 //! Every record's stages follow each other; different records overlap as far as the stages allow.
-//! Nobody wires completions by hand: the runner reports to the source itself. Time is virtual.
+//! The runner reports completions to the source itself. Time is virtual.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

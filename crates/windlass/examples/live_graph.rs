@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pages = SITE.len();
     println!("{} works in all; two were there at the start", summary.success);
     assert_eq!(summary.success, 2 * pages + 1, "pages, their indexing, and the report");
-    assert_eq!(crawl.words.lock().expect("nobody panicked").len(), pages);
+    assert_eq!(crawl.words.lock().expect("no holder panicked").len(), pages);
     Ok(())
 }
 
@@ -83,20 +83,20 @@ impl Crawl {
     fn index(self: &Arc<Self>, url: &'static str) -> WorkSpec {
         let crawl = Arc::clone(self);
         work_fn(format!("index {url}"), move |_ctx| {
-            crawl.words.lock().expect("nobody panicked").insert(url, url.len());
+            crawl.words.lock().expect("no holder panicked").insert(url, url.len());
             async { Ok(()) }
         })
     }
 
     fn is_new(&self, url: &'static str) -> bool {
-        self.seen.lock().expect("nobody panicked").insert(url)
+        self.seen.lock().expect("no holder panicked").insert(url)
     }
 }
 
 fn report(crawl: &Arc<Crawl>) -> WorkSpec {
     let crawl = Arc::clone(crawl);
     work_fn("report", move |_ctx| {
-        let words = crawl.words.lock().expect("nobody panicked").values().sum::<usize>();
+        let words = crawl.words.lock().expect("no holder panicked").values().sum::<usize>();
         println!("report: {words} words");
         async { Ok(()) }
     })

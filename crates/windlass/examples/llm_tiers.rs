@@ -1,6 +1,6 @@
 //! Requests to a language model in three tiers, under a budget of tokens per minute.
 //!
-//! Waiting makes more urgent, so the free tier is served late, but it is served. Nobody knows how
+//! Waiting makes more urgent, so the free tier is served late, but it is served. No limit says how
 //! many tokens an answer takes: each request takes an estimate first and puts in its place what was
 //! really used. Time is virtual.
 

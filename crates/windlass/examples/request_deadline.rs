@@ -1,6 +1,6 @@
 //! A service whose requests have deadlines.
 //!
-//! The scheduler runs also while there is nothing to do; whoever has its handle submits requests
+//! The scheduler also runs while there is nothing to do; tasks with a handle submit requests
 //! and awaits their values. A request that cannot be served in time fails at its deadline, whether
 //! it runs (then it is dropped at its next await) or still waits, and gives back what it holds. Why a
 //! request waits can be asked at any time.

@@ -426,7 +426,7 @@ impl Drop for Attempt {
         let grant = self.ctx.grant();
         self.shared().session(|session| {
             self.end_polling(&mut session.state.runners);
-            // Without its body it cannot be tried again, whatever it was asked to stop for.
+            // Without its body it cannot be retried, for any stop reason.
             if session.apply(Input::Cancel(grant.work)).is_ok() && !self.inner().leave_to_pool() {
                 give_up(session, grant);
             }

@@ -70,7 +70,7 @@ struct Shared {
 }
 
 struct Checks {
-    balancer: core::HierarchicalBalancer,
+    balancer: core::Balancer,
     running: bool,
 }
 
@@ -90,7 +90,7 @@ pub enum BalancerSetupError {
 }
 
 impl HierarchicalBalancer {
-    /// A balancer of these capacities. It does nothing until it is started or checked.
+    /// Creates a balancer of these capacities. It changes nothing until it is started or checked.
     pub fn new(
         children: Vec<BalancedCapacity>,
         options: BalancerOptions,
@@ -103,7 +103,7 @@ impl HierarchicalBalancer {
         let children = children.into_iter().map(|BalancedCapacity { capacity, min, max }| {
             core::BalancerChild { level: capacity.level_id(), min, max }
         });
-        let balancer = core::HierarchicalBalancer::new(children.collect(), options.clone())?;
+        let balancer = core::Balancer::new(children.collect(), options.clone())?;
         let balancer = Mutex::new(Checks { balancer, running: false });
         let shared = Arc::new(Shared { balancer, options, capacities });
         Ok(Self { shared, loops: Mutex::new(None) })
@@ -134,7 +134,8 @@ impl HierarchicalBalancer {
         }
     }
 
-    /// Whether it checks at every interval. Not any more once the runtime that it was started in is gone.
+    /// Returns whether it checks at every interval. It does not after the runtime in which it was started has
+    /// ended.
     #[must_use]
     pub fn is_running(&self) -> bool {
         is_under_way(unpoisoned(&self.loops).as_ref())
@@ -146,7 +147,7 @@ impl HierarchicalBalancer {
         self.shared.check(&mut unpoisoned(&self.shared.balancer));
     }
 
-    /// The settings.
+    /// Returns the settings.
     #[must_use]
     pub fn options(&self) -> &BalancerOptions {
         &self.shared.options

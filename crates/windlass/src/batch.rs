@@ -36,7 +36,7 @@ pub struct BatchWork {
 }
 
 impl BatchWork {
-    /// At most `width` at a time of what `children` yields.
+    /// Creates a batch that runs what `children` yields, at most `width` children at a time.
     ///
     /// # Panics
     ///

@@ -11,27 +11,52 @@ use windlass_core::{
 };
 
 use crate::capacity::ResourceCapacity;
-use crate::event::{Watchers, WorkEvent};
+use crate::event::{Publisher, WorkEvent};
 use crate::scheduler::WorkScheduler;
 use crate::shared::Shared;
 use crate::state::State;
 
-/// The settings that nearly every scheduler wants; a [`WorkSchedulerBuilder`] has all of them.
+/// The settings of the original design, for [`WorkScheduler::new`]. They are three of those that a
+/// [`WorkSchedulerBuilder`] has.
 ///
 /// ```
-/// use windlass::works::WorkSchedulerConfig;
-/// use windlass::WorkScheduler;
+/// # use windlass::works::{WorkEvent, WorkSchedulerConfig};
+/// # use windlass::{WorkScheduler, work_fn};
+/// # use tokio::sync::mpsc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (event_tx, mut event_rx) = mpsc::channel::<WorkEvent>(256);
 ///
-/// let config = WorkSchedulerConfig { max_concurrency: 16, ..Default::default() };
-/// let scheduler = WorkScheduler::new(config);
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig {
+///     event_tx: Some(event_tx),
+///     ..Default::default()
+/// });
+///
+/// // Process events in a separate task
+/// # let reader =
+/// tokio::spawn(async move {
+/// #   let mut events = 0;
+///     while let Some(event) = event_rx.recv().await {
+///         println!("[{}] {} -> {:?}", event.id, event.name, event.state);
+/// #       events += 1;
+///     }
+/// #   events
+/// });
+/// # scheduler.submit(work_fn("one", |_| async { Ok(()) }))?;
+/// # scheduler.run_until_done().await;
+/// # drop(scheduler);
+/// # assert_eq!(reader.await?, 2, "Running and Success");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkSchedulerConfig {
-    /// How many works may run at once.
+    /// See [`WorkSchedulerBuilder::max_concurrency`].
     pub max_concurrency: usize,
-    /// How long a work waits before its next attempt when it does not say so itself.
+    /// See [`WorkSchedulerBuilder::retry_delay`].
     pub retry_delay: Duration,
-    /// Where to send every change of state. What does not fit is dropped and counted.
+    /// Receives the events that [change a state](WorkEvent::changes_state). Events that do not fit are dropped and
+    /// counted. [`WorkHandle::subscribe`](crate::WorkHandle::subscribe) needs no size, and reports what was missed.
     pub event_tx: Option<mpsc::Sender<WorkEvent>>,
 }
 
@@ -91,13 +116,13 @@ pub enum BuildError {
     Rate(#[from] RateError),
 }
 
-impl WorkSchedulerBuilder {
-    /// Replaces the basic settings.
-    pub fn config(mut self, config: WorkSchedulerConfig) -> Self {
-        self.config = config;
-        self
+impl From<WorkSchedulerConfig> for WorkSchedulerBuilder {
+    fn from(config: WorkSchedulerConfig) -> Self {
+        Self { config, ..Self::default() }
     }
+}
 
+impl WorkSchedulerBuilder {
     /// Sets how many works may run at once; by default, one per processor.
     pub fn max_concurrency(mut self, works: usize) -> Self {
         self.config.max_concurrency = works;
@@ -107,12 +132,6 @@ impl WorkSchedulerBuilder {
     /// Sets how long a work without a delay of its own waits before its next attempt; by default, a second.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.config.retry_delay = delay;
-        self
-    }
-
-    /// Sets where every change of state is sent. An event that does not fit is dropped and counted.
-    pub fn event_tx(mut self, event_tx: mpsc::Sender<WorkEvent>) -> Self {
-        self.config.event_tx = Some(event_tx);
         self
     }
 
@@ -239,8 +258,8 @@ impl WorkSchedulerBuilder {
         let mut engine = Engine::new(config, client.id);
         let one_slot = engine.cost(&capacity.lock(), &ResourceCost::new());
         let one_slot = one_slot.expect("there is at least one slot");
-        let watchers = Watchers::new(self.config.event_tx);
-        let state = State::new(engine, one_slot, watchers, self.keep_ended);
+        let publisher = Publisher::new(self.config.event_tx);
+        let state = State::new(engine, one_slot, publisher, self.keep_ended);
         Ok(WorkScheduler::new_with(Arc::new(Shared::new(state, client, self.cancel_grace))))
     }
 }

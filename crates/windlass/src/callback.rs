@@ -78,16 +78,16 @@ where
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
-        let mut told = Told { callback: &*self.callback, ctx: &ctx, done: false };
+        let mut call = Call { callback: &*self.callback, ctx: &ctx, done: false };
         let run = AssertUnwindSafe(self.work.run(ctx.clone())).catch_unwind();
         match run.await {
             Ok(outcome) => {
-                told.tell(&outcome);
+                call.end(&outcome);
                 outcome
             }
             Err(panic) => {
                 let message = format!("the work panicked: {}", message(&*panic));
-                told.tell(&WorkOutcome::Failed(message));
+                call.end(&WorkOutcome::Failed(message));
                 resume_unwind(panic)
             }
         }
@@ -96,23 +96,23 @@ where
     pass_hooks_on!(this => this.work);
 }
 
-/// Tells the callback once, at the latest when the attempt is dropped.
-struct Told<'a, F: Fn(&WorkOutcome, &WorkContext)> {
+/// Calls the callback once, at the latest when the attempt is dropped.
+struct Call<'a, F: Fn(&WorkOutcome, &WorkContext)> {
     callback: &'a F,
     ctx: &'a WorkContext,
     done: bool,
 }
 
-impl<F: Fn(&WorkOutcome, &WorkContext)> Told<'_, F> {
-    fn tell(&mut self, outcome: &WorkOutcome) {
+impl<F: Fn(&WorkOutcome, &WorkContext)> Call<'_, F> {
+    fn end(&mut self, outcome: &WorkOutcome) {
         if !std::mem::replace(&mut self.done, true) {
             (self.callback)(outcome, self.ctx);
         }
     }
 }
 
-impl<F: Fn(&WorkOutcome, &WorkContext)> Drop for Told<'_, F> {
+impl<F: Fn(&WorkOutcome, &WorkContext)> Drop for Call<'_, F> {
     fn drop(&mut self) {
-        self.tell(&WorkOutcome::Cancelled);
+        self.end(&WorkOutcome::Cancelled);
     }
 }

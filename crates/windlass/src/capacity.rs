@@ -41,7 +41,7 @@ pub use keyed::KeyedCapacity;
 use level::Level;
 pub use metrics::{CapacityMetrics, RollingRates};
 pub use permit::Permit;
-pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Refusal, Shortfall};
+pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Shortfall, TryAcquireError};
 use shared::Shared;
 pub(crate) use shared::TreeGuard;
 pub use subscription::CapacitySubscription;
@@ -91,27 +91,27 @@ impl ResourceCapacity {
         Self::at(Arc::clone(&self.level.shared), id)
     }
 
-    /// The same capacity, which refusals call by this name from now on.
+    /// Returns the same capacity with a name, which error messages show.
     pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         self.level.shared.name(self.level.id, name.into());
         self
     }
 
-    /// The limits of this level, by name. Rates and quotas are not among them.
+    /// Returns the limits of this level, by name, without rates and quotas.
     #[must_use]
     pub fn limits(&self) -> ResourceCost {
         self.lock().limits(self.level.id)
     }
 
-    /// What this level itself has free, by name; nothing of what is in debt.
+    /// Returns what is free at this level itself, by name; zero for a resource in debt.
     #[must_use]
     pub fn available(&self) -> ResourceCost {
         let now = self.now();
         self.lock().available(self.level.id, now)
     }
 
-    /// What part of each limit of this level is in use, from 0 to 1; 0 for a limit of 0. Rates and
-    /// quotas are left out: they are not held.
+    /// Returns the fraction of each limit of this level that is in use, from 0 to 1; 0 for a limit of 0. Rates
+    /// and quotas are left out, because they are not held.
     #[must_use]
     pub fn utilization(&self) -> BTreeMap<String, f64> {
         let tree = self.lock();
@@ -119,7 +119,7 @@ impl ResourceCapacity {
         parts.map(|(name, part)| (name.to_owned(), part)).collect()
     }
 
-    /// What is free at this level and all above it, the least of each; none if anything is
+    /// Returns what is free at this level and all above it, the minimum of each resource; `None` if one is
     /// exhausted.
     #[must_use]
     pub fn peek(&self) -> Option<ResourceCost> {

@@ -80,7 +80,7 @@ where
 
 /// Creates a work from a closure that can be called only once, because it gives away what it has captured.
 ///
-/// The work has one attempt: an `Err` fails it, whatever retries the spec allows. An attempt that was
+/// The work has one attempt: an `Err` fails it, also if the spec allows retries. An attempt that was
 /// interrupted, because the run was dropped or a person reopened the work, fails as well when it is repeated.
 ///
 /// ```

@@ -50,7 +50,7 @@ pub struct WorkContext {
 pub struct Cancelled;
 
 impl WorkContext {
-    /// Whether this attempt has been asked to stop: by a cancel, its timeout or its deadline.
+    /// Returns whether this attempt was asked to stop: by a cancel, its timeout or its deadline.
     ///
     /// ```
     /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
@@ -90,7 +90,7 @@ impl WorkContext {
         self.inner.is_stopped()
     }
 
-    /// The token that asks this attempt to stop, for what can be cancelled itself.
+    /// Returns the token that is triggered when this attempt is asked to stop.
     ///
     /// ```
     /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
@@ -162,7 +162,7 @@ impl WorkContext {
         compute(self, task)
     }
 
-    /// The scheduler, to submit more works and everything else, from inside this one.
+    /// Returns a handle of the scheduler, to submit works and to steer it from inside this work.
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};
@@ -195,13 +195,11 @@ impl WorkContext {
     /// has nothing to leave to others any more: there this only waits, for as long as `wait` takes.
     ///
     /// ```
-    /// use windlass::works::WorkSchedulerConfig;
     /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
-    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::builder().max_concurrency(1).build()?;
     /// let (tell, told) = tokio::sync::oneshot::channel();
     /// let mut told = Some(told);
     /// scheduler.submit(work_fn("asks", move |ctx| {
@@ -273,8 +271,8 @@ impl WorkContext {
         self.inner.extras().alarm.notified().await;
     }
 
-    /// Adds a work and waits for what it brings, without a slot meanwhile; so it can be run even if
-    /// this one has the only slot. It is no child: it may outlive this work.
+    /// Adds a work and waits for its value without a slot, so the work can run even if this one has the only
+    /// slot. It is no child: it may outlive this work.
     pub async fn execute<T>(&self, spec: WorkSpec<T>) -> Result<Arc<T>, ExecuteError> {
         let handle = self.handle();
         self.suspend(handle.execute(spec)).await?
@@ -284,13 +282,11 @@ impl WorkContext {
     /// Refused once this attempt has been asked to stop, or a child has failed.
     ///
     /// ```
-    /// use windlass::works::WorkSchedulerConfig;
     /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
-    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::builder().max_concurrency(1).build()?;
     /// let parent = scheduler.submit(work_fn("parent", |ctx| async move {
     ///     for n in 1..=3 {
     ///         ctx.add_child(work_fn(format!("child {n}"), |_| async { Ok(()) }))?;
@@ -314,13 +310,11 @@ impl WorkContext {
     /// slot, or by the children that follow it.
     ///
     /// ```
-    /// use windlass::works::WorkSchedulerConfig;
     /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
-    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// let mut scheduler = WorkScheduler::builder().max_concurrency(1).build()?;
     /// let sum = scheduler.spawn(work_fn("sum", |ctx| async move {
     ///     let part = |n: u32| work_fn(format!("part {n}"), move |_| async move { Ok(n * 10) });
     ///     let parts = [ctx.spawn_child(part(1))?, ctx.spawn_child(part(2))?];
@@ -345,13 +339,13 @@ impl WorkContext {
         self.grant()
     }
 
-    /// How the children of this attempt fare.
+    /// Returns how many children this attempt has, by their ends.
     #[must_use]
     pub fn children(&self) -> Children {
         self.shared().children(self.grant())
     }
 
-    /// Waits, without a slot, until all children have ended; then this work's own can follow.
+    /// Waits without a slot until all children have ended. Returns their counts.
     pub async fn join_children(&self) -> Result<Children, Cancelled> {
         self.suspend(self.children_ended()).await?;
         Ok(self.children())

@@ -18,7 +18,7 @@ use crate::work::{Work, WorkOutcome};
 ///
 /// A cancel, a timeout and a deadline reach the body: `pool::cancelled()` returns true, and `pool::checkpoint()`
 /// unwinds, also in the scopes and tasks that the body has opened. A running closure cannot be dropped: the work
-/// keeps its slot and resources until the closure has returned, whatever `cancel_grace` says.
+/// keeps its slot and resources until the closure has returned, also after `cancel_grace`.
 ///
 /// ```
 /// use windlass::{WorkScheduler, pool, work_cpu};

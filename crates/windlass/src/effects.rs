@@ -7,11 +7,11 @@ use tokio::sync::oneshot;
 use windlass_core::ClientId;
 
 use crate::body::Body;
-use crate::changes::Changes;
 use crate::context::AttemptShared;
 use crate::entry::{Cause, Entry, FailedChild};
 use crate::error::SharedError;
-use crate::event::WorkChange;
+use crate::event::WorkEvent;
+use crate::event_log::EventLog;
 use crate::gate::Gate;
 use crate::reference::End;
 use crate::report::Report;
@@ -23,11 +23,11 @@ pub(crate) struct Effects {
     /// Whether a work has ended.
     pub(crate) has_ended: bool,
     /// Absent after most sessions.
-    more: Option<Box<More>>,
+    extras: Option<Box<Extras>>,
 }
 
 #[derive(Default)]
-pub(crate) struct More {
+pub(crate) struct Extras {
     /// Attempts that are asked to stop.
     stopped: Vec<Arc<AttemptShared>>,
     /// Attempts for which something has changed: they go on, or a child has ended.
@@ -39,8 +39,8 @@ pub(crate) struct More {
     drops: Vec<DeferredDrop>,
     #[cfg(feature = "metrics")]
     measurements: Vec<crate::meter::Measurement>,
-    /// Subscribers that wait for a change.
-    readers: Option<Arc<Changes<WorkChange>>>,
+    /// The log of events, for subscribers that wait for one.
+    readers: Option<Arc<EventLog<WorkEvent>>>,
 }
 
 /// A value of the user's, whose destructor may do anything.
@@ -55,18 +55,18 @@ pub(crate) enum DeferredDrop {
 }
 
 impl Effects {
-    fn more(&mut self) -> &mut More {
-        self.more.get_or_insert_default()
+    fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 
     /// Asks an attempt to stop.
     pub(crate) fn stop(&mut self, attempt: Arc<AttemptShared>) {
-        self.more().stopped.push(attempt);
+        self.extras().stopped.push(attempt);
     }
 
     /// Wakes an attempt, because something has changed for it.
     pub(crate) fn wake(&mut self, attempt: Arc<AttemptShared>) {
-        self.more().woken.push(attempt);
+        self.extras().woken.push(attempt);
     }
 
     /// An attempt is over: nothing inside it has to wait for its slot any more.
@@ -78,19 +78,19 @@ impl Effects {
 
     /// Sends the end of a work to its waiters.
     pub(crate) fn send_end(&mut self, waiter: oneshot::Sender<End>, end: End) {
-        self.more().ends.push((waiter, end));
+        self.extras().ends.push((waiter, end));
     }
 
     #[inline]
     pub(crate) fn report(&mut self, report: Option<Report>) {
         if let Some(report) = report {
-            self.more().reports.push(report);
+            self.extras().reports.push(report);
         }
     }
 
     #[cfg(feature = "metrics")]
     pub(crate) fn measure(&mut self, measurement: crate::meter::Measurement) {
-        self.more().measurements.push(measurement);
+        self.extras().measurements.push(measurement);
     }
 
     pub(crate) fn drop_later(&mut self, value: DeferredDrop) {
@@ -99,36 +99,36 @@ impl Effects {
 
     pub(crate) fn drop_all_later(&mut self, values: impl IntoIterator<Item = DeferredDrop>) {
         for value in values {
-            self.more().drops.push(value);
+            self.extras().drops.push(value);
         }
     }
 
     /// Wakes subscribers.
-    pub(crate) fn wake_readers(&mut self, readers: Arc<Changes<WorkChange>>) {
-        self.more().readers = Some(readers);
+    pub(crate) fn wake_readers(&mut self, readers: Arc<EventLog<WorkEvent>>) {
+        self.extras().readers = Some(readers);
     }
 
     pub(crate) fn has_drops(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.drops.is_empty())
+        self.extras.as_ref().is_some_and(|extras| !extras.drops.is_empty())
     }
 
     /// Returns whether an attempt is woken.
     pub(crate) fn wakes_attempts(&self) -> bool {
-        let wakes = |more: &More| !more.stopped.is_empty() || !more.woken.is_empty();
-        self.more.as_deref().is_some_and(wakes)
+        let wakes = |extras: &Extras| !extras.stopped.is_empty() || !extras.woken.is_empty();
+        self.extras.as_deref().is_some_and(wakes)
     }
 
     /// Returns what few sessions leave to be done.
     #[inline]
-    pub(crate) fn into_more(self) -> Option<Box<More>> {
-        self.more
+    pub(crate) fn into_extras(self) -> Option<Box<Extras>> {
+        self.extras
     }
 }
 
-impl More {
-    /// Tells attempts, waiters and subscribers. Returns the values to be dropped, which is done last, because
+impl Extras {
+    /// Notifies attempts, waiters and subscribers. Returns the values to be dropped, which is done last, because
     /// a destructor may do anything.
-    pub(crate) fn tell(self) -> Vec<DeferredDrop> {
+    pub(crate) fn notify(self) -> Vec<DeferredDrop> {
         // Before the wake-ups, so that a run does not return before its events are emitted.
         self.reports.into_iter().for_each(Report::emit);
         #[cfg(feature = "metrics")]

@@ -37,7 +37,7 @@ pub struct WorkError {
     fatal: bool,
 }
 
-/// An error after which the work is not retried, whatever retries it has left. It becomes a
+/// An error after which the work is not retried, also if it has retries left. It becomes a
 /// [`WorkError`] by `?` or `into`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fatal<E>(pub E);
@@ -48,7 +48,7 @@ impl WorkError {
         Self { error: text.into().into(), fatal: false }
     }
 
-    /// Whether the work is not to be retried.
+    /// Returns whether the error is final, so that the work is not retried.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         self.fatal

@@ -1,4 +1,4 @@
-//! The events of a scheduler for its subscribers: every change, numbered, in order.
+//! The events of a scheduler for its subscribers: every change of phase, numbered, in order.
 
 use std::sync::Arc;
 
@@ -6,89 +6,54 @@ use futures::Stream;
 use tokio::sync::mpsc;
 use windlass_core::{Phase, Timestamp, Transition, WorkState};
 
-use crate::changes::{Changes, Read, Reader};
+use crate::event_log::{EventLog, Read, Reader};
 use crate::id::{Issuer, WorkId};
 use crate::name::Name;
 use crate::work_name::WorkName;
 
-/// A work changed its state.
+/// A work changed its phase.
 ///
-/// ```
-/// # use windlass::works::{WorkEvent, WorkSchedulerConfig};
-/// # use windlass::{WorkScheduler, work_fn};
-/// # use tokio::sync::mpsc;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (event_tx, mut event_rx) = mpsc::channel::<WorkEvent>(256);
-///
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig {
-///     event_tx: Some(event_tx),
-///     ..Default::default()
-/// });
-///
-/// // Process events in a separate task
-/// # let reader =
-/// tokio::spawn(async move {
-/// #   let mut events = 0;
-///     while let Some(event) = event_rx.recv().await {
-///         println!("[{}] {} -> {:?}", event.id, event.name, event.state);
-/// #       events += 1;
-///     }
-/// #   events
-/// });
-/// # scheduler.submit(work_fn("one", |_| async { Ok(()) }))?;
-/// # scheduler.run_until_done().await;
-/// # drop(scheduler);
-/// # assert_eq!(reader.await?, 2, "Running and Success");
-/// # Ok(())
-/// # }
-/// ```
-///
-/// A work that begins to wait makes no event, but a [`WorkChange`].
+/// [`WorkHandle::subscribe`](crate::WorkHandle::subscribe) returns all events.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WorkEvent {
     /// Which work.
     pub id: WorkId,
     /// Its name.
     pub name: WorkName,
-    /// The state it is in now.
+    /// Its state.
     pub state: WorkState,
+    /// Its phase, which says more than its state.
+    pub phase: Phase,
+    /// Its state before; none for a new work.
+    pub previous: Option<WorkState>,
     /// Its latest attempt, from 1; 0 before the first.
     pub attempt: u32,
-    /// Counts all changes of a scheduler, so that all are in one order; of phases, too.
+    /// Counts all events of a scheduler.
     pub number: u64,
     /// When, since the scheduler first looked at the clock.
     pub at: Timestamp,
 }
 
-/// A work changed its phase, as a [`Subscription`] reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkChange {
-    /// Which work.
-    pub id: WorkId,
-    /// Its name.
-    pub name: WorkName,
-    /// The phase it is in now, which says more than its state.
-    pub phase: Phase,
-    /// Its latest attempt, from 1; 0 before the first.
-    pub attempt: u32,
-    /// Counts all changes of a scheduler.
-    pub number: u64,
-    /// When, since the scheduler first looked at the clock.
-    pub at: Timestamp,
+impl WorkEvent {
+    /// Returns whether the work changed its state, not only its phase. A new work that waits did not.
+    #[must_use]
+    pub fn changes_state(&self) -> bool {
+        self.state != self.previous.unwrap_or(WorkState::Pending)
+    }
 }
 
 /// What a [`Subscription`] receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A work changed its phase.
-    Change(WorkChange),
-    /// So many changes came and went before the subscriber looked.
+    Event(WorkEvent),
+    /// So many events came and went before the subscriber looked.
     Missed(u64),
 }
 
-/// Receives every change of phase, or the number of changes that were missed: a slow reader delays neither the
-/// scheduler nor other readers, and learns that it was slow.
+/// Receives every event, or the number of events that were missed: a slow reader delays neither the scheduler nor
+/// other readers, and learns that it was slow.
 ///
 /// ```
 /// use windlass::works::{Notice, Phase};
@@ -97,16 +62,16 @@ pub enum Notice {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut scheduler = WorkScheduler::default();
-/// let mut changes = scheduler.subscribe();
+/// let mut events = scheduler.subscribe();
 /// scheduler.submit(work_fn("one", |_| async { Ok(()) }))?;
 /// scheduler.run_until_done().await;
 /// drop(scheduler);
 ///
 /// let mut phases = Vec::new();
-/// while let Some(notice) = changes.recv().await {
+/// while let Some(notice) = events.recv().await {
 ///     match notice {
-///         Notice::Change(change) => phases.push(change.phase),
-///         Notice::Missed(count) => println!("{count} changes went by"),
+///         Notice::Event(event) => phases.push(event.phase),
+///         Notice::Missed(count) => println!("{count} events went by"),
 ///     }
 /// }
 /// assert_eq!(phases, [Phase::Ready, Phase::Running, Phase::Success]);
@@ -114,13 +79,13 @@ pub enum Notice {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Subscription(Reader<WorkChange>);
+pub struct Subscription(Reader<WorkEvent>);
 
 impl Subscription {
-    /// Waits for the next change; none once the scheduler is gone.
+    /// Waits for the next event; none once the scheduler is gone.
     pub async fn recv(&mut self) -> Option<Notice> {
         Some(match self.0.next().await? {
-            Read::Change(change) => Notice::Change(change),
+            Read::Event(event) => Notice::Event(event),
             Read::Missed(missed) => Notice::Missed(missed),
         })
     }
@@ -131,84 +96,88 @@ impl Subscription {
     }
 }
 
-/// The subscribers of a scheduler, and the changes of the session under way.
+/// Publishes the events of a scheduler to its subscribers.
 #[derive(Debug, Default)]
-pub(crate) struct Watchers {
-    pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,
+pub(crate) struct Publisher {
+    log: Option<Arc<EventLog<WorkEvent>>>,
+    /// A channel for the events that change a state, as the original design has it.
+    event_tx: Option<mpsc::Sender<WorkEvent>>,
     pub(crate) events_dropped: u64,
-    changes: Option<Arc<Changes<WorkChange>>>,
-    /// To be appended at the end of the session.
-    unsent: Vec<WorkChange>,
-    /// How many changes there were.
+    /// Events of the session under way, to be published at its end.
+    unpublished: Vec<WorkEvent>,
+    /// How many events there were.
     count: u64,
     is_closed: bool,
 }
 
-impl Watchers {
+impl Publisher {
     pub(crate) fn new(event_tx: Option<mpsc::Sender<WorkEvent>>) -> Self {
         Self { event_tx, ..Self::default() }
     }
 
     pub(crate) fn subscribe(&mut self) -> Subscription {
-        let changes = self.changes.get_or_insert_with(Changes::new);
+        let log = self.log.get_or_insert_with(EventLog::new);
         if self.is_closed {
-            changes.close();
+            log.close();
         }
-        Subscription(changes.reader())
+        Subscription(log.reader())
     }
 
     /// Ends all subscriptions once they have read everything. Returns whom to wake after the session.
-    pub(crate) fn close(&mut self) -> Option<Arc<Changes<WorkChange>>> {
+    pub(crate) fn close(&mut self) -> Option<Arc<EventLog<WorkEvent>>> {
+        self.publish();
         self.is_closed = true;
         self.event_tx = None;
-        self.send();
-        self.changes.take().inspect(|changes| changes.close())
+        self.log.take().inspect(|log| log.close())
     }
 
-    /// Takes note of a change. The name of the work is asked for only where there are subscribers; it is none
-    /// if the work is forgotten already.
+    /// Records an event, if there are subscribers. The name of the work is asked for only then; it is none if the
+    /// work is forgotten already.
     #[inline]
-    pub(crate) fn note<'a>(
+    pub(crate) fn record<'a>(
         &mut self,
         issuer: Issuer,
         transition: &Transition,
         name: impl FnOnce() -> Option<&'a mut Name>,
     ) {
         self.count += 1;
-        if (self.changes.is_some() || self.event_tx.is_some())
+        if (self.log.is_some() || self.event_tx.is_some())
             && let Some(name) = name()
         {
-            self.note_for_watchers(issuer, transition, name);
+            self.record_for_subscribers(issuer, transition, name);
         }
     }
 
-    fn note_for_watchers(&mut self, issuer: Issuer, transition: &Transition, name: &mut Name) {
-        let Transition { at, work, attempt, from, to: phase } = *transition;
-        let id = issuer.id(work);
-        let number = self.count;
-        if self.changes.is_some() {
-            let name = name.share().into();
-            self.unsent.push(WorkChange { id, name, phase, attempt, number, at });
-        }
-        let state = phase.state();
-        let is_new_and_waits = from.is_none() && !state.is_terminal();
-        if let Some(event_tx) = &self.event_tx
-            && from != Some(state)
-            && !is_new_and_waits
-        {
-            let event = WorkEvent { id, name: name.share().into(), state, attempt, number, at };
-            self.events_dropped += u64::from(event_tx.try_send(event).is_err());
-        }
+    fn record_for_subscribers(&mut self, issuer: Issuer, transition: &Transition, name: &mut Name) {
+        let Transition { at, work, attempt, from: previous, to: phase } = *transition;
+        self.unpublished.push(WorkEvent {
+            id: issuer.id(work),
+            name: name.share().into(),
+            state: phase.state(),
+            phase,
+            previous,
+            attempt,
+            number: self.count,
+            at,
+        });
     }
 
-    /// Appends the session's changes, while its lock keeps them in order. Returns whom to wake after it.
+    /// Publishes the session's events, while its lock keeps them in order. Returns whom to wake after it.
     #[inline]
-    pub(crate) fn send(&mut self) -> Option<Arc<Changes<WorkChange>>> {
-        if self.unsent.is_empty() { None } else { self.append() }
+    pub(crate) fn publish(&mut self) -> Option<Arc<EventLog<WorkEvent>>> {
+        if self.unpublished.is_empty() { None } else { self.append() }
     }
 
-    fn append(&mut self) -> Option<Arc<Changes<WorkChange>>> {
-        let changes = self.changes.as_ref()?;
-        changes.append(&mut self.unsent).then(|| Arc::clone(changes))
+    fn append(&mut self) -> Option<Arc<EventLog<WorkEvent>>> {
+        if let Some(event_tx) = &self.event_tx {
+            let events = self.unpublished.iter().filter(|event| event.changes_state());
+            let sent = events.map(|event| event_tx.try_send(event.clone()));
+            self.events_dropped += sent.filter(Result::is_err).count() as u64;
+        }
+        let Some(log) = &self.log else {
+            self.unpublished.clear();
+            return None;
+        };
+        log.append(&mut self.unpublished).then(|| Arc::clone(log))
     }
 }

@@ -11,7 +11,7 @@ use crate::snapshot::in_words;
 use crate::state::State;
 
 /// How many reasons are shown in one line; the rest is counted.
-const TOLD: usize = 8;
+const SHOWN: usize = 8;
 
 /// Every reason why a work is not running: take them all away, and it starts.
 ///
@@ -49,13 +49,13 @@ impl Explanation {
 }
 
 impl fmt::Display for Explanation {
-    /// The first reasons in one line, and how many there are besides.
+    /// Writes the first reasons in one line, and how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (told, rest) = self.lines.split_at(self.lines.len().min(TOLD));
-        match (told, rest.len()) {
+        let (shown, rest) = self.lines.split_at(self.lines.len().min(SHOWN));
+        match (shown, rest.len()) {
             ([], _) => f.write_str("it does not wait"),
-            (told, 0) => f.write_str(&told.join("; ")),
-            (told, more) => write!(f, "{}; and {more} more", told.join("; ")),
+            (shown, 0) => f.write_str(&shown.join("; ")),
+            (shown, more) => write!(f, "{}; and {more} more", shown.join("; ")),
         }
     }
 }

@@ -96,27 +96,27 @@ pub struct ConditionalWork<W> {
 }
 
 impl<W: Work> ConditionalWork<W> {
-    /// `work` starts once `condition` returns true.
+    /// Creates a work that runs `work` after `condition` has returned true.
     pub fn new(condition: impl FnMut() -> bool + Send + 'static, work: W) -> Self {
         let poll = Duration::from_millis(100);
         Self { condition: Some(Box::new(condition)), poll, notify: None, work }
     }
 
-    /// How often the condition is checked; every 100 ms unless said.
+    /// Sets how often the condition is checked; by default, every 100 ms.
     #[must_use]
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self
     }
 
-    /// The condition is checked whenever this rings, too.
+    /// Sets a `Notify` that has the condition checked as well when it is notified.
     #[must_use]
     pub fn notify(mut self, notify: Arc<Notify>) -> Self {
         self.notify = Some(notify);
         self
     }
 
-    /// The work alone.
+    /// Returns the work without its condition.
     pub fn into_inner(self) -> W {
         self.work
     }

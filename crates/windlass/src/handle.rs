@@ -50,8 +50,8 @@ impl WorkHandle {
         Self { shared }
     }
 
-    /// Adds a work that starts after all of `deps` have succeeded and may be tried again `retries`
-    /// times.
+    /// Adds a work that starts after all of `deps` have succeeded and has `retries` retries. The name is that
+    /// of the original design; [`WorkHandle::submit`] has all settings.
     ///
     /// # Panics
     ///
@@ -111,7 +111,7 @@ impl WorkHandle {
         Ok(self.spawn(spec)?.await?)
     }
 
-    /// Has `work` wait for one more, as long as it has begun no attempt.
+    /// Adds a dependency to a work that has begun no attempt.
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};
@@ -139,8 +139,8 @@ impl WorkHandle {
         added.map_err(|refused| DependencyError::of(refused, self.shared.issuer))
     }
 
-    /// Cancels a work: at once if it waits; if it runs, it is asked to stop and has ended when it
-    /// returns. False if it has ended already, or is unknown.
+    /// Cancels a work: at once if it waits. A running work is asked to stop, and is cancelled when it returns.
+    /// Returns false if it has ended already, or is unknown.
     ///
     /// ```
     /// # use windlass::{WorkScheduler, WorkState, work_fn};
@@ -201,13 +201,13 @@ impl WorkHandle {
         Explanation::of(&self.shared.look_now(), &self.shared.client, work)
     }
 
-    /// Subscribes to every change of phase from now on, as the example of [`Subscription`] shows.
+    /// Subscribes to every event from now on, as the example of [`Subscription`] shows.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
-        self.shared.look().watchers.subscribe()
+        self.shared.look().publisher.subscribe()
     }
 
-    /// Forgets an ended work; nothing can wait for it any more. False if it has not ended, or is
+    /// Forgets an ended work; no work can depend on it any more. Returns false if it has not ended, or is
     /// unknown.
     pub fn forget(&self, id: WorkId) -> bool {
         self.shared.own(id).is_some_and(|work| self.shared.forget(work))
@@ -252,9 +252,9 @@ impl WorkHandle {
         Some(body.into_work(name.as_str()))
     }
 
-    /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
-    /// A run has to be under way or to come. Refused if a body is gone, or a gate that had not opened; one
-    /// that had stays open.
+    /// Has a work that failed or was cancelled run again, with everything that depends on it, during the run
+    /// under way or the next one. Refused if a body is gone, or a gate that had not opened; a gate that had
+    /// opened stays open.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -286,21 +286,21 @@ impl WorkHandle {
         self.shared.session(|session| session.reopen(work))
     }
 
-    /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now
-    /// or next. False if no attempt of it is under way.
+    /// Ends the wait of a work for [`WorkContext::woken`](crate::WorkContext::woken), now or its next one.
+    /// Returns false if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
         let Some(work) = self.shared.own(id) else { return false };
         let attempt = self.shared.look().entry(work).and_then(|entry| entry.attempt.clone());
         attempt.inspect(|attempt| attempt.notify_woken()).is_some()
     }
 
-    /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.
+    /// Opens the gate of a work by hand. Returns false if the work waits for none.
     pub fn open_gate(&self, id: WorkId) -> bool {
         self.apply(id, Input::Open)
     }
 
-    /// Changes limits of this scheduler; those that are not named stay. What runs is left alone: if
-    /// more is in use than the new limit, nothing starts until that has ended.
+    /// Changes limits of this scheduler; the others stay. Running works continue: if more is in use than a new
+    /// limit, nothing starts until that has ended.
     ///
     /// ```
     /// use windlass::{ResourceCost, WorkScheduler};
@@ -328,7 +328,7 @@ impl WorkHandle {
             .expect("a look is never refused");
     }
 
-    /// Changes how many works may run at once. With 0 nothing starts until it is changed again.
+    /// Changes how many works may run at once. With 0, nothing starts until it is changed again.
     pub fn set_max_concurrency(&self, works: usize) {
         let slots = u32::try_from(works).unwrap_or(u32::MAX);
         self.set_limits(ResourceCost::new().with(SLOTS, Amount::from(slots)));

@@ -90,8 +90,8 @@
 //! Both are off by default.
 //!
 //! * `serde`: `Serialize` for [`works::WorkSnapshot`], [`works::WorkSchedulerMetrics`], [`works::WorkEvent`],
-//!   [`works::WorkChange`], [`RunSummary`] and [`capacity::CapacityMetrics`]. Times are seconds, ids are numbers,
-//!   states and phases are lower-case words.
+//!   [`RunSummary`] and [`capacity::CapacityMetrics`]. Times are seconds, ids are numbers, states and phases are
+//!   lower-case words.
 //! * `metrics`: reports to the recorder of the `metrics` crate that the program has installed. Counters:
 //!   `windlass_attempts_started`, `windlass_retries`, `windlass_works_ended` with the label `state`. Gauge:
 //!   `windlass_works_running`. Histograms: `windlass_attempt_seconds`, `windlass_queue_seconds`.
@@ -115,7 +115,6 @@ mod body;
 mod builder;
 mod callback;
 pub mod capacity;
-mod changes;
 mod closure;
 mod computing;
 mod context;
@@ -124,6 +123,7 @@ mod effects;
 mod entry;
 mod error;
 mod event;
+mod event_log;
 mod explain;
 mod gate;
 mod handle;

@@ -7,7 +7,7 @@ use crate::state::State;
 /// Counters over all works of a scheduler that are not forgotten.
 ///
 /// ```
-/// # let scheduler = windlass::WorkScheduler::new(windlass::WorkSchedulerConfig::default());
+/// # let scheduler = windlass::WorkScheduler::default();
 /// let metrics = scheduler.metrics();
 /// println!("Total: {}, Success: {}, Failed: {}, Running: {}",
 ///     metrics.total, metrics.success, metrics.failed, metrics.running);
@@ -35,7 +35,8 @@ pub struct WorkSchedulerMetrics {
     pub retries_left: u64,
     /// Works that were forgotten.
     pub forgotten: u64,
-    /// Events that did not fit into the channel.
+    /// Events that did not fit into the channel of
+    /// [`WorkSchedulerConfig::event_tx`](crate::works::WorkSchedulerConfig::event_tx).
     pub events_dropped: u64,
 }
 
@@ -53,7 +54,7 @@ impl WorkSchedulerMetrics {
             attempts: counters.attempts,
             retries_left: counters.retries_left,
             forgotten: counters.forgotten,
-            events_dropped: state.watchers.events_dropped,
+            events_dropped: state.publisher.events_dropped,
         }
     }
 }

@@ -239,13 +239,13 @@ impl<T> WorkRef<T> {
         Self { id, name, output, ends, awaited: None }
     }
 
-    /// The work.
+    /// Returns the id of the work.
     #[must_use]
     pub fn id(&self) -> WorkId {
         self.id
     }
 
-    /// Its name.
+    /// Returns the name of the work.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -19,12 +19,12 @@ use run::Run;
 /// What to do when a task fails for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Stop: cancel everything else, give what was sent before, and end.
+    /// Stops: cancels everything else, yields what was sent before, and ends.
     #[default]
     Stop,
-    /// Go on with all that does not depend on it. What does, at any depth, never starts and never
-    /// appears in the stream: the source's `state(key)` returns it as
-    /// [`Aborted`](windlass_core::NodeState::Aborted).
+    /// Continues with all tasks that do not depend on it. Its dependents, at any depth, never start and never
+    /// appear in the stream: the source's `state(key)` returns
+    /// [`Aborted`](windlass_core::NodeState::Aborted) for them.
     Continue,
 }
 
@@ -40,10 +40,10 @@ pub struct TaskProgress<I, O, E> {
     pub kind: TaskProgressKind<I, O, E>,
 }
 
-/// What a task has sent, or how it ended.
+/// A value of a task, or its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskProgressKind<I, O, E> {
-    /// A value under way.
+    /// An intermediate value.
     Intermediate(I),
     /// It succeeded. Nothing follows from this task.
     Final(O),
@@ -53,9 +53,9 @@ pub enum TaskProgressKind<I, O, E> {
 
 /// Runs the tasks of a source within a capacity.
 ///
-/// Of what can start, the most urgent starts; one that does not fit is passed over, and what refused
-/// it is reserved for it. The tasks run inside the stream, while it is polled: what the consumer is
-/// slow to take, it slows. Several runners on one capacity share it in turn.
+/// The most urgent task that can start starts first. A task that does not fit is passed over, and what it lacks is
+/// reserved for it. Tasks run inside the stream, while it is polled, so a slow consumer slows them. Several runners
+/// on one capacity share it in turn.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -118,15 +118,15 @@ struct Feed<I, O, E> {
     look_ahead: usize,
 }
 
-/// How far a stream of tasks is read ahead unless said.
+/// How many tasks of a stream are read ahead by default.
 const LOOK_AHEAD: usize = 64;
 
 impl<I, O, E> TaskPoolRunner<I, O, E> {
-    /// A runner of the tasks of one of our sources. The source takes from this capacity from now on;
-    /// what is under way, pulled by hand or by another runner, counts there, too. A source may have several
-    /// runners; they should have one capacity, as the last one's is that of all.
+    /// Creates a runner of the tasks of a source. From now on the source takes from this capacity, also for
+    /// tasks under way that were pulled by hand or by another runner. If a source has several runners, they
+    /// should have one capacity: the last runner's counts for all.
     ///
-    /// The name is for people.
+    /// The name is for logs.
     pub fn new(
         name: impl Into<Arc<str>>,
         source: impl Into<TaskSource<I, O, E>>,
@@ -137,8 +137,8 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
         Self { name: name.into(), queue, feed: None }
     }
 
-    /// A runner of any stream of tasks. It is read ahead, so that one task that does not fit does not
-    /// hold up the others; of those read, the most urgent starts first.
+    /// Creates a runner of any stream of tasks. It reads ahead, so that a task that does not fit does not delay
+    /// the others; of the tasks read, the most urgent starts first.
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -168,7 +168,7 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
         Self { feed: Some(feed), ..runner }
     }
 
-    /// How many tasks of a stream are read ahead of those that run; 64 unless said, and at least one.
+    /// Sets how many tasks of a stream are read ahead of those that run; by default 64, and at least one.
     pub fn look_ahead(mut self, tasks: usize) -> Self {
         if let Some(feed) = &mut self.feed {
             feed.look_ahead = tasks.max(1);
@@ -176,7 +176,7 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
         self
     }
 
-    /// Its name.
+    /// Returns the name of the runner.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -198,7 +198,7 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     }
 }
 
-/// One of our sources of tasks, for a [`TaskPoolRunner`]: made from any of the three.
+/// A source of tasks for a [`TaskPoolRunner`]: converted from any of the three kinds.
 ///
 /// ```
 /// use std::convert::Infallible;

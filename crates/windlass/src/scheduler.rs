@@ -67,7 +67,7 @@ pub struct WorkScheduler {
 }
 
 impl WorkScheduler {
-    /// Creates a scheduler with these settings. [`WorkScheduler::builder`] has more.
+    /// Creates a scheduler with the settings of the original design. [`WorkScheduler::builder`] has all settings.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -107,7 +107,7 @@ impl WorkScheduler {
     /// If `max_concurrency` is 0, because nothing could ever run.
     #[must_use]
     pub fn new(config: WorkSchedulerConfig) -> Self {
-        match Self::builder().config(config).build() {
+        match WorkSchedulerBuilder::from(config).build() {
             Ok(scheduler) => scheduler,
             Err(error) => panic!("{error}"),
         }

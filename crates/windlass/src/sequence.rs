@@ -35,13 +35,13 @@ pub struct WorkSequence {
 }
 
 impl WorkSequence {
-    /// A sequence without works.
+    /// Creates an empty sequence.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a work behind all others of this sequence, to a scheduler or through its handle.
+    /// Adds a work at the end of this sequence, to a scheduler or through its handle.
     ///
     /// ```
     /// # use windlass::works::WorkSequence;
@@ -90,7 +90,7 @@ impl WorkSequence {
         id
     }
 
-    /// The works, in order.
+    /// Returns the ids of the works, in order.
     #[must_use]
     pub fn ids(&self) -> &[WorkId] {
         &self.ids

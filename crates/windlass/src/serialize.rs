@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use windlass_core::{Children, Phase, RefusalCounts, StopReason, Timestamp, WorkState};
 
 use crate::capacity::{CapacityMetrics, RollingRates};
-use crate::event::{WorkChange, WorkEvent};
+use crate::event::WorkEvent;
 use crate::id::WorkId;
 use crate::metrics::WorkSchedulerMetrics;
 use crate::reference::WorkFailure;
@@ -56,20 +56,12 @@ serialize!(WorkEvent, event => {
     id: event.id.number(),
     name: event.name.as_str(),
     state: state(event.state),
+    phase: phase(event.phase),
+    stop_reason: stop_reason(event.phase),
+    previous: event.previous.map(state),
     attempt: event.attempt,
     number: event.number,
     at: since_start(event.at),
-});
-
-serialize!(WorkChange, change => {
-    id: change.id.number(),
-    name: change.name.as_str(),
-    state: state(change.phase.state()),
-    phase: phase(change.phase),
-    stop_reason: stop_reason(change.phase),
-    attempt: change.attempt,
-    number: change.number,
-    at: since_start(change.at),
 });
 
 serialize!(WorkSchedulerMetrics, metrics => {

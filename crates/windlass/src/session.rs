@@ -26,7 +26,7 @@ pub(crate) struct Session<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     world: SessionWorld<'a>,
     pub(crate) effects: &'a mut Effects,
-    /// Whether the run has to look, whatever else is found at the end.
+    /// Whether the run has to look in any case.
     wakes_run: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Session<'a> {
             self.tidy_up();
         }
         let wakes_run = self.wakes_run || self.needs_run();
-        if let Some(readers) = self.state.watchers.send() {
+        if let Some(readers) = self.state.publisher.publish() {
             self.effects.wake_readers(readers);
         }
         self.state.dropping += usize::from(self.effects.has_drops());
@@ -280,7 +280,7 @@ impl<'a> Session<'a> {
         }
         if self.state.mode == Mode::Closed
             && self.state.engine.is_done()
-            && let Some(readers) = self.state.watchers.close()
+            && let Some(readers) = self.state.publisher.close()
         {
             self.effects.wake_readers(readers);
         }

@@ -98,7 +98,7 @@ impl Shared {
             self.client.capacity.notify(&effects.clients);
         }
         let has_ended = effects.has_ended;
-        let drops = effects.into_more().map(|more| more.tell());
+        let drops = effects.into_extras().map(|extras| extras.notify());
         if has_ended {
             self.notify_listeners();
         }

@@ -1,9 +1,8 @@
-//! Sources of tasks: what can start is pulled from them, the most urgent first.
+//! Sources of tasks: callers and runners pull tasks that can start, the most urgent first.
 //!
-//! Each source is a handle on an engine, which keeps the order, the dependencies and the ages. By
-//! itself a source takes nothing from anywhere; given to a [`TaskPoolRunner`](crate::TaskPoolRunner)
-//! its engine takes from the runner's capacity, so that what is asked of the source and what the
-//! runner starts never disagree.
+//! Each source is a handle of an engine, which keeps the order, the dependencies and the ages. By itself, a source
+//! takes no capacity. A [`TaskPoolRunner`](crate::TaskPoolRunner) has the source's engine take from the runner's
+//! capacity, so that callers that pull and the runner share one decision.
 
 mod dependency;
 mod error;

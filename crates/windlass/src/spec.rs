@@ -113,14 +113,13 @@ impl<T> WorkSpec<T> {
         self
     }
 
-    /// It may be tried again this often, after the scheduler's `retry_delay` unless it says
-    /// otherwise.
+    /// Sets how often the work may be retried, by default after the scheduler's `retry_delay`.
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// It may be tried again as often as the policy says, after the delays that the policy says.
+    /// Sets how often the work may be retried, and the delays.
     ///
     /// ```
     /// use std::time::Duration;
@@ -144,7 +143,7 @@ impl<T> WorkSpec<T> {
         self
     }
 
-    /// Larger is more urgent; 0 unless said.
+    /// Sets the priority; larger is more urgent, and the default is 0.
     pub fn priority(mut self, priority: i64) -> Self {
         self.priority = priority;
         self
@@ -156,8 +155,8 @@ impl<T> WorkSpec<T> {
         self
     }
 
-    /// No attempt may take longer. One that does is asked to stop, and counts as a failure that may
-    /// be retried.
+    /// Sets how long one attempt may take. An attempt that exceeds it is asked to stop, and counts as a failure
+    /// that may be retried.
     ///
     /// ```
     /// use std::time::Duration;
@@ -179,7 +178,7 @@ impl<T> WorkSpec<T> {
         self
     }
 
-    /// It has to have ended by then, whatever it waits for; otherwise it fails.
+    /// Sets the time by which the work has to have ended, waits included; otherwise it fails.
     ///
     /// ```
     /// use std::time::Duration;
@@ -202,8 +201,8 @@ impl<T> WorkSpec<T> {
         self
     }
 
-    /// It starts only after this future is ready, too; it waits for it without a slot, once
-    /// everything it follows has ended as it must. [`Gate`] has an example.
+    /// Adds a gate: the work starts only after this future is ready, too. The scheduler polls it once the
+    /// dependencies have ended as required; the work holds no slot meanwhile. [`Gate`] has an example.
     pub fn gate<F>(mut self, opens: F) -> Self
     where
         F: IntoFuture<Output = (), IntoFuture: Send + 'static>,

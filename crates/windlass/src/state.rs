@@ -9,7 +9,7 @@ use windlass_core::{
 
 use crate::effects::{DeferredDrop, Effects};
 use crate::entry::{Entry, Extras};
-use crate::event::Watchers;
+use crate::event::Publisher;
 use crate::id::Issuer;
 use crate::reference::{End, EndTeller};
 use crate::report::Report;
@@ -22,7 +22,7 @@ pub(crate) struct State {
     pub(crate) one_slot: CostId,
     /// By the index of the work.
     entries: Column<Entry>,
-    pub(crate) watchers: Watchers,
+    pub(crate) publisher: Publisher,
     pub(crate) mode: Mode,
     pub(crate) runners: Runners,
     /// How works have ended since the last run returned.
@@ -119,7 +119,7 @@ impl State {
     pub(crate) fn new(
         engine: Engine,
         one_slot: CostId,
-        watchers: Watchers,
+        publisher: Publisher,
         keep_ended: Option<usize>,
     ) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl State {
             issuer: Issuer::new(),
             one_slot,
             entries: Column::default(),
-            watchers,
+            publisher,
             mode: Mode::Open,
             runners: Runners::default(),
             tally: Tally::default(),
@@ -192,7 +192,7 @@ impl State {
         #[cfg(feature = "metrics")]
         self.meter.follow(transition, effects);
         let (entries, index) = (&mut self.entries, transition.work.index());
-        self.watchers.note(self.issuer, transition, || Some(&mut entries.get_mut(index)?.name));
+        self.publisher.record(self.issuer, transition, || Some(&mut entries.get_mut(index)?.name));
         // Children whose parent is tried again may be forgotten already.
         let attempt = || self.entries.get(index)?.attempt.clone();
         match transition.to {

@@ -15,10 +15,10 @@ use crate::capacity::ImpossibleCost;
 use crate::panic::drop_quietly;
 use crate::source::PRIORITY;
 
-/// Something to run in a [`TaskPoolRunner`](crate::TaskPoolRunner). Clones run the same.
+/// A task for a [`TaskPoolRunner`](crate::streams::TaskPoolRunner).
 ///
-/// Intermediate values are of type `I`, the final one is an `O`, and it may fail with an `E`. A task
-/// that may be tried again is started anew each time, so it is made from a function.
+/// Its intermediate values have the type `I`, its result `O` and its error `E`. It is created from a function that
+/// starts each attempt. Clones run the same function.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -28,7 +28,7 @@ use crate::source::PRIORITY;
 /// // A future.
 /// let plain = ScheduledTask::<(), _, Infallible>::new("plain", || async { Ok(42) });
 ///
-/// // With values under way.
+/// // With intermediate values.
 /// let streaming = ScheduledTask::streaming("streaming", |progress| async move {
 ///     progress.send("half of it").await;
 ///     Ok::<_, Infallible>("all of it")
@@ -48,12 +48,12 @@ pub struct ScheduledTask<I, O, E> {
     pub(crate) key: Arc<str>,
     pub(crate) body: Body<I, O, E>,
     pub(crate) priority: i64,
-    /// Apart, because many tasks have none of it.
-    more: Option<Box<More<O, E>>>,
+    /// Out of line, because many tasks have none of it.
+    extras: Option<Box<Extras<O, E>>>,
 }
 
-/// What a task may have besides.
-struct More<O, E> {
+/// Optional settings.
+struct Extras<O, E> {
     cost: Option<ResourceCost>,
     retry: Option<RetryPolicy>,
     on_complete: Option<Arc<CompleteHook<O>>>,
@@ -90,7 +90,7 @@ impl<O, E> TaskFuture<O, E> {
 }
 
 impl<O, E> Drop for TaskFuture<O, E> {
-    /// A future that is dropped before it is over was stopped: its panic concerns no one.
+    /// A future that is dropped before it is over was stopped: a panic of its destructor is contained.
     fn drop(&mut self) {
         drop_quietly(self.0.take());
     }
@@ -99,29 +99,29 @@ impl<O, E> Drop for TaskFuture<O, E> {
 /// One item of a task that is a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskYield<I, O> {
-    /// A value under way.
+    /// An intermediate value.
     Intermediate(I),
-    /// The last value. What the stream gives after it is not looked at.
+    /// The result. The stream is not polled again.
     Final(O),
 }
 
-/// Why a task ended badly.
+/// Why a task failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TaskError<E> {
-    /// It said so itself.
+    /// It returned an error.
     #[error("{0}")]
     Failed(E),
     /// It panicked.
     #[error("the task panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// Its stream ended without a final value.
     #[error("the task's stream ended without a final value")]
     NoFinal,
-    /// Its cost can never be met by the runner's capacity. Boxed, because it is large and rare.
+    /// The limits of the runner's capacity never allow its cost.
     #[error(transparent)]
     Impossible(Box<ImpossibleCost>),
 }
@@ -151,7 +151,7 @@ pub struct TaskSender<I> {
 }
 
 impl<I, O, E> ScheduledTask<I, O, E> {
-    /// A task that is a future; `start` makes one for each attempt.
+    /// Creates a task that is a future; `start` creates one for each attempt.
     pub fn new<F, Fut>(key: impl Into<Arc<str>>, start: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -161,8 +161,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         Self::of(key, Body::Future(Arc::new(start)))
     }
 
-    /// A task that sends values under way; `start` makes a future for each attempt, and gets where
-    /// to send them.
+    /// Creates a task that sends values while it runs; `start` creates a future for each attempt from the
+    /// sender of its values.
     pub fn streaming<F, Fut>(key: impl Into<Arc<str>>, start: F) -> Self
     where
         F: Fn(TaskSender<I>) -> Fut + Send + Sync + 'static,
@@ -174,7 +174,7 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         Self::of(key, Body::Streaming(Arc::new(start)))
     }
 
-    /// A task that is a stream with a final value; `start` makes one for each attempt.
+    /// Creates a task that is a stream with a final value; `start` creates one for each attempt.
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -199,8 +199,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         Self::of(key, Body::Streaming(Arc::new(start)))
     }
 
-    /// A task that computes on the CPU pool, so that it keeps no thread of the async runtime busy.
-    /// To stop it is to ask: inside, `pool::cancelled()` turns true.
+    /// Creates a task that computes on the CPU pool, so it keeps no thread of the async runtime busy. If it is
+    /// asked to stop, `pool::cancelled()` returns true inside.
     pub fn cpu<F>(key: impl Into<Arc<str>>, compute: F) -> Self
     where
         F: Fn() -> Result<O, E> + Send + Sync + 'static,
@@ -209,61 +209,64 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     }
 
     fn of(key: impl Into<Arc<str>>, body: Body<I, O, E>) -> Self {
-        Self { key: key.into(), body, priority: PRIORITY, more: None }
+        Self { key: key.into(), body, priority: PRIORITY, extras: None }
     }
 
-    /// What it takes from the runner's capacity while it runs. Unless said, one of `capacity`, where
-    /// that is declared.
+    /// Sets what the task takes from the runner's capacity while it runs. By default, it takes one of
+    /// `capacity` if a level declares that.
     pub fn cost(mut self, cost: impl Into<ResourceCost>) -> Self {
-        self.more.get_or_insert_default().cost = Some(cost.into());
+        self.extras.get_or_insert_default().cost = Some(cost.into());
         self
     }
 
-    /// How urgent it is where its source does not say; larger is more urgent, and 1 unless said.
+    /// Sets the priority for sources without priorities of their own; larger is more urgent, and the default is
+    /// 1.
     pub fn priority(mut self, priority: i64) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Has it tried again when it fails. While it waits for that it takes nothing.
+    /// Sets how the task is retried when it fails. It holds nothing while it waits for a retry.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.more.get_or_insert_default().retry = Some(policy);
+        self.extras.get_or_insert_default().retry = Some(policy);
         self
     }
 
-    /// Called with its key and result once it has succeeded and that has been reported.
+    /// Sets a hook that is called with the key and the result after the task has succeeded and its end was
+    /// reported.
     pub fn on_complete(mut self, hook: impl Fn(&str, &O) + Send + Sync + 'static) -> Self {
-        self.more.get_or_insert_default().on_complete = Some(Arc::new(hook));
+        self.extras.get_or_insert_default().on_complete = Some(Arc::new(hook));
         self
     }
 
-    /// Called with its key and error once it has failed for good and that has been reported.
+    /// Sets a hook that is called with the key and the error after the task has failed for good and its end was
+    /// reported.
     pub fn on_error(mut self, hook: impl Fn(&str, &TaskError<E>) + Send + Sync + 'static) -> Self {
-        self.more.get_or_insert_default().on_error = Some(Arc::new(hook));
+        self.extras.get_or_insert_default().on_error = Some(Arc::new(hook));
         self
     }
 
-    /// Its key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What it says that it takes.
+    /// Returns its cost, if it has one.
     pub(crate) fn price(&self) -> Option<&ResourceCost> {
-        self.more.as_ref()?.cost.as_ref()
+        self.extras.as_ref()?.cost.as_ref()
     }
 
     pub(crate) fn policy(&self) -> Option<RetryPolicy> {
-        self.more.as_ref()?.retry
+        self.extras.as_ref()?.retry
     }
 
     pub(crate) fn complete_hook(&self) -> Option<&CompleteHook<O>> {
-        self.more.as_ref()?.on_complete.as_deref()
+        self.extras.as_ref()?.on_complete.as_deref()
     }
 
     pub(crate) fn error_hook(&self) -> Option<&ErrorHook<E>> {
-        self.more.as_ref()?.on_error.as_deref()
+        self.extras.as_ref()?.on_error.as_deref()
     }
 }
 
@@ -273,8 +276,8 @@ impl<I> TaskSender<I> {
         (Self { values }, received)
     }
 
-    /// Sends a value. Waits while the one before it has not been taken, so that a slow reader slows
-    /// the task. Once the task has ended or is stopped, values are dropped.
+    /// Sends a value. Waits while the value before it has not been taken, so that a slow reader slows the task.
+    /// Once the task has ended or is stopped, values are dropped.
     pub async fn send(&self, value: I) {
         // The receiver is gone only once the task has ended or is stopped.
         drop(self.values.send(value).await);
@@ -307,13 +310,13 @@ impl<I, O, E> Clone for Body<I, O, E> {
 
 impl<I, O, E> Clone for ScheduledTask<I, O, E> {
     fn clone(&self) -> Self {
-        let Self { key, body, priority, more } = self;
+        let Self { key, body, priority, extras } = self;
         let (key, body) = (Arc::clone(key), body.clone());
-        Self { key, body, priority: *priority, more: more.clone() }
+        Self { key, body, priority: *priority, extras: extras.clone() }
     }
 }
 
-impl<O, E> Clone for More<O, E> {
+impl<O, E> Clone for Extras<O, E> {
     fn clone(&self) -> Self {
         let Self { cost, retry, on_complete, on_error } = self;
         let (on_complete, on_error) = (on_complete.clone(), on_error.clone());
@@ -321,7 +324,7 @@ impl<O, E> Clone for More<O, E> {
     }
 }
 
-impl<O, E> Default for More<O, E> {
+impl<O, E> Default for Extras<O, E> {
     fn default() -> Self {
         Self { cost: None, retry: None, on_complete: None, on_error: None }
     }

@@ -158,7 +158,7 @@ pub enum WorkOutcome {
         /// How long to wait first.
         delay: Duration,
     },
-    /// The work failed, whatever retries are left: works that depend on it are blocked.
+    /// The work failed, also with retries left: works that depend on it are blocked.
     Failed(String),
     /// The attempt stopped because it was asked to.
     Cancelled,

@@ -22,7 +22,7 @@ pub use crate::closure::{work_async, work_fn, work_once};
 pub use crate::context::{Cancelled, WorkContext};
 pub use crate::cpu::{work_cpu, work_cpu_after};
 pub use crate::error::{Fatal, WorkError};
-pub use crate::event::{Notice, Subscription, WorkChange, WorkEvent};
+pub use crate::event::{Notice, Subscription, WorkEvent};
 pub use crate::explain::{Explanation, Reason};
 pub use crate::gate::{ConditionalWork, Gate};
 pub use crate::handle::{DependencyError, ReopenError, WorkHandle};

@@ -1,4 +1,4 @@
-//! A scheduler that forgets takes no more memory the longer it runs. In a process of its own, because
+//! The memory of a scheduler that forgets does not grow while it runs. In a process of its own, because
 //! it is the process that is measured.
 
 #![cfg(target_os = "linux")]

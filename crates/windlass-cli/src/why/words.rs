@@ -1,10 +1,9 @@
 //! Reasons as sentences.
 
 use windlass_server::{
-    Amount, AttemptEnd, AttemptView, Explanation, HolderLabel, HolderView, Name, RunState, Skipped,
-    StepExplanation, StepState, StepView, WaitReason, step_argument,
+    Amount, AttemptEnd, AttemptView, EdgeKind, Explanation, HolderLabel, HolderView, Name,
+    RunState, Skipped, StepExplanation, StepState, StepView, WaitReason, step_argument,
 };
-use windlass_workflow::EdgeCondition;
 
 use crate::look::{attempt_of, ending};
 use crate::prune::size;
@@ -98,7 +97,7 @@ impl Words<'_> {
             WaitReason::Interrupted => {
                 format!("the run is interrupted; to resume: windlass resume {run}")
             }
-            WaitReason::Step { place, condition } => self.dependency(*place, *condition),
+            WaitReason::Step { place, kind } => self.dependency(*place, *kind),
             WaitReason::Guard { .. } => self.guard(reason),
             WaitReason::Gate { guards } => match guards.as_slice() {
                 [] => "its `when` has to be checked first".to_owned(),
@@ -179,13 +178,13 @@ impl Words<'_> {
         }
     }
 
-    fn dependency(&self, place: usize, condition: EdgeCondition) -> String {
+    fn dependency(&self, place: usize, kind: EdgeKind) -> String {
         let step = &self.why.view.steps[place];
         let name = plain(&step.name);
-        let must = match condition {
-            EdgeCondition::Success => "succeed",
-            EdgeCondition::Done => "end",
-            EdgeCondition::Failed => "fail",
+        let must = match kind {
+            EdgeKind::Success => "succeed",
+            EdgeKind::Done => "end",
+            EdgeKind::Failed => "fail",
         };
         let now = match step.state {
             StepState::Running => {

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{Amount, AmountError, LevelId, ResourceCost};
 
-/// A level whose limits a [`HierarchicalBalancer`](crate::HierarchicalBalancer) may change.
+/// A level whose limits a [`Balancer`](crate::Balancer) may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerChild {
     /// The level.
@@ -17,10 +17,10 @@ pub struct BalancerChild {
     pub max: ResourceCost,
 }
 
-/// When a [`HierarchicalBalancer`](crate::HierarchicalBalancer) acts, and by how much.
+/// When a [`Balancer`](crate::Balancer) acts, and by how much.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BalancerOptions {
-    /// How often the driver should call [`check`](crate::HierarchicalBalancer::check).
+    /// How often the driver should call [`check`](crate::Balancer::check).
     pub check_interval: Duration,
     /// How long a level must be idle continuously before it shrinks.
     pub idle_time_threshold: Duration,

@@ -12,7 +12,7 @@ fn gpus(n: u32) -> ResourceCost {
 /// 16 gpus for two teams with 12 each, between 4 and 15, checked every second.
 struct Cluster {
     tree: CapacityTree,
-    balancer: HierarchicalBalancer,
+    balancer: Balancer,
     levels: [LevelId; 2],
     clients: [ClientId; 2],
     second: u64,
@@ -24,7 +24,7 @@ impl Cluster {
         let levels = [(); 2].map(|()| tree.add_level(ROOT, &gpus(12)));
         let clients = levels.map(|level| tree.add_client(level));
         let children = levels.map(|level| BalancerChild { level, min: gpus(4), max: gpus(15) });
-        let balancer = HierarchicalBalancer::new(children.into(), options).expect("it is sound");
+        let balancer = Balancer::new(children.into(), options).expect("it is sound");
         Self { tree, balancer, levels, clients, second: 0 }
     }
 
@@ -210,7 +210,7 @@ fn every_resource_moves_by_its_own_increment() {
     let half: Amount = "0.5".parse().expect("a number");
     let increment = gpus(7).with("disk", half);
     let options = BalancerOptions { increment, ..BalancerOptions::default() };
-    let mut balancer = HierarchicalBalancer::new(children, options).expect("it is sound");
+    let mut balancer = Balancer::new(children, options).expect("it is sound");
     let mut check = |ms| {
         balancer.check(&mut tree, Timestamp::from_millis(ms));
         tree.limits(ROOT).to_string()
@@ -231,7 +231,7 @@ fn one_busy_resource_is_enough_and_rates_do_not_count() {
     let max = all.iter().map(|(name, _)| (name.to_owned(), Amount::from(9))).collect();
     let min = all.iter().map(|(name, _)| (name.to_owned(), Amount::ZERO)).collect();
     let children = vec![BalancerChild { level: ROOT, min, max }];
-    let mut balancer = HierarchicalBalancer::new(children, BalancerOptions::default()).expect("ok");
+    let mut balancer = Balancer::new(children, BalancerOptions::default()).expect("ok");
     let client = tree.add_client(ROOT);
     let demand = tree.demand(ROOT, &gpus(7).with("calls", Amount::from(1))).expect("it fits");
     tree.take(client, &demand, Timestamp::ZERO);
@@ -254,7 +254,7 @@ fn the_defaults_are_those_that_are_documented() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let child = |min, max| vec![BalancerChild { level: ROOT, min, max }];
-    let build = |children, options| HierarchicalBalancer::new(children, options).map(|_| ());
+    let build = |children, options| Balancer::new(children, options).map(|_| ());
     let plain = BalancerOptions::default;
     let sound = || child(gpus(1), gpus(2));
     assert_eq!(build(sound(), plain()), Ok(()));

@@ -12,7 +12,7 @@ type NewEdge = (usize, usize, EdgeKind);
 impl Dag {
     /// Returns all nodes, sources before targets, otherwise in the order in which they were added.
     #[must_use]
-    pub fn topological_order(&self) -> Vec<usize> {
+    pub(crate) fn topological_order(&self) -> Vec<usize> {
         Pass::new(self, &[]).run(BinaryHeap::new())
     }
 

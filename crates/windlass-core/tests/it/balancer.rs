@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use windlass_core::{
-    Amount, BalancerChild, BalancerOptions, CapacityTree, HierarchicalBalancer, LevelId, Place,
-    ResourceCost, Timestamp,
+    Amount, Balancer, BalancerChild, BalancerOptions, CapacityTree, LevelId, Place, ResourceCost,
+    Timestamp,
 };
 
 use crate::support::cases;
@@ -34,7 +34,7 @@ proptest! {
         let clients = levels.map(|level| tree.add_client(level));
         let child = |level| BalancerChild { level, min: gpus(MIN), max: gpus(MAX) };
         let mut balancer =
-            HierarchicalBalancer::new(levels.map(child).into(), BalancerOptions::default())
+            Balancer::new(levels.map(child).into(), BalancerOptions::default())
                 .expect("it is sound");
         let (mut ms, mut moved) = (0, [None; 2]);
         for (what, team, n, later) in steps {

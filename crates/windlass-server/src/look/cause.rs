@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use windlass_workflow::EdgeCondition;
+use windlass_core::EdgeKind;
 
 use super::{Cause, Skipped, StepState, StepView};
 
@@ -17,7 +17,7 @@ pub(super) fn causes(steps: &[StepView], place: usize) -> Vec<Cause> {
     while let Some((step, through)) = open.pop_front() {
         for edge in &steps[step].after {
             let state = steps[edge.step].state;
-            if !blocks(edge.condition, state) || !seen.insert(edge.step) {
+            if !blocks(edge.kind, state) || !seen.insert(edge.step) {
                 continue;
             }
             if state == StepState::Blocked {
@@ -37,21 +37,20 @@ pub(super) fn skipped(steps: &[StepView], place: usize) -> Option<Skipped> {
     if steps[place].state != StepState::Skipped {
         return None;
     }
-    let fine = |edge: &&windlass_workflow::Edge| {
+    let fine = |edge: &&windlass_workflow::StepDependency| {
         let state = steps[edge.step].state;
-        edge.condition == EdgeCondition::Failed
-            && matches!(state, StepState::Success | StepState::Skipped)
+        edge.kind == EdgeKind::Failed && matches!(state, StepState::Success | StepState::Skipped)
     };
     let unneeded = steps[place].after.iter().find(fine);
     Some(unneeded.map_or(Skipped::When, |edge| Skipped::NoFailure { place: edge.step }))
 }
 
 /// Returns whether a step that ended so can no longer end as a step after it needs.
-fn blocks(condition: EdgeCondition, state: StepState) -> bool {
+fn blocks(kind: EdgeKind, state: StepState) -> bool {
     use StepState::{Blocked, Cancelled, Failed};
-    match condition {
-        EdgeCondition::Success => matches!(state, Failed | Blocked | Cancelled),
-        EdgeCondition::Done => false,
-        EdgeCondition::Failed => matches!(state, Blocked | Cancelled),
+    match kind {
+        EdgeKind::Success => matches!(state, Failed | Blocked | Cancelled),
+        EdgeKind::Done => false,
+        EdgeKind::Failed => matches!(state, Blocked | Cancelled),
     }
 }

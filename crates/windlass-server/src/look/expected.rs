@@ -197,12 +197,13 @@ fn not_before(step: &StepView, now_ms: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use windlass_workflow::{Edge, EdgeCondition};
+    use windlass_core::EdgeKind;
+    use windlass_workflow::StepDependency;
 
     use super::*;
 
     fn step(name: &str, state: StepState, after: &[usize]) -> StepView {
-        let edge = |step: &usize| Edge { step: *step, condition: EdgeCondition::Success };
+        let edge = |step: &usize| StepDependency { step: *step, kind: EdgeKind::Success };
         StepView {
             name: name.to_owned(),
             declared: name.to_owned(),

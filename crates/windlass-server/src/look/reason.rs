@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{
-    Amount, CapacityTree, EdgeKind, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp,
-    WorkId,
+    Amount, CapacityTree, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp, WorkId,
 };
 use windlass_store::{NameView, StoreError, StoredLease, StoredWaiter, Transaction};
-use windlass_workflow::EdgeCondition;
 
 use super::holder::{Attempt, command_line};
 use super::{HolderNames, HolderView, RunState, RunView, StepState, WaitReason};
@@ -164,8 +162,7 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
     let name = |work: WorkId| view.steps[work.index()].name.clone();
     match reason {
         Reason::Dependency(dependency) => {
-            let condition = condition_of(dependency.kind);
-            vec![WaitReason::Step { place: dependency.work.index(), condition }]
+            vec![WaitReason::Step { place: dependency.work.index(), kind: dependency.kind }]
         }
         Reason::Gate if guards(view, work).is_empty() => {
             let plan = view.schedule.plan();
@@ -230,13 +227,5 @@ fn short(
             WaitReason::Rate { name, wanted, at_ms }
         }
         _ => WaitReason::Rate { name, wanted, at_ms: None },
-    }
-}
-
-fn condition_of(kind: EdgeKind) -> EdgeCondition {
-    match kind {
-        EdgeKind::Success => EdgeCondition::Success,
-        EdgeKind::Done => EdgeCondition::Done,
-        EdgeKind::Failed => EdgeCondition::Failed,
     }
 }

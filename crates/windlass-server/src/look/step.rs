@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use windlass_core::{Phase, WorkId, WorkState};
 use windlass_store::AttemptEnd;
-use windlass_workflow::Edge;
+use windlass_workflow::StepDependency;
 
 use crate::clock::millis;
 
@@ -23,7 +23,7 @@ pub struct StepView {
     /// The number of attempts it may have in all.
     pub most_attempts: u32,
     /// What it waits for: places in [`RunView::steps`](super::RunView::steps).
-    pub after: Vec<Edge>,
+    pub after: Vec<StepDependency>,
     /// How long it has waited for its guards since everything before it had ended.
     pub guarded_ms: Option<i64>,
     /// When it ended without an attempt, and why, if that is known.

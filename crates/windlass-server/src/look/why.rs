@@ -1,8 +1,8 @@
 //! Explains why steps do not run: every reason, with the holders, since when, and until when.
 
+use windlass_core::EdgeKind;
 use windlass_core::{Amount, Name};
 use windlass_store::Store;
-use windlass_workflow::EdgeCondition;
 
 use super::cause::{causes, skipped};
 use super::expected::Forecast;
@@ -143,7 +143,7 @@ pub enum WaitReason {
         /// Its place in [`RunView::steps`].
         place: usize,
         /// How it must end.
-        condition: EdgeCondition,
+        kind: EdgeKind,
     },
     /// A guard has not passed.
     Guard {

@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::value::{NamesOr, OneOrMany, Quantity, Scalar};
+use super::value::{EndWord, NamesOr, OneOrMany, Quantity, Scalar};
 use crate::guard::GuardAction;
 use crate::spanned::{Entries, Field, Key, Spanned};
-use crate::step::{Backoff, EdgeCondition};
+use crate::step::Backoff;
 
 /// One command, with its dependencies and the resources it uses.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub(crate) struct StepTable {
     /// The command: shell text, or a list of a program and its arguments, which needs no shell.
     pub(crate) run: Field<OneOrMany>,
     /// The steps that must end first: names, or a table of names with success, done or failed.
-    pub(crate) after: Field<NamesOr<EdgeCondition>>,
+    pub(crate) after: Field<NamesOr<EndWord>>,
     /// Lists of values by name: one step for every combination, in whose texts {name} is the value.
     pub(crate) each: Field<EachTable>,
     /// Shell text; if it fails, the step is skipped.

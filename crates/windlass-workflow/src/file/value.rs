@@ -5,6 +5,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
+use windlass_core::EdgeKind;
 
 use crate::param::ParamType;
 use crate::spanned::{Entries, Field, Spanned};
@@ -42,6 +43,29 @@ impl Untagged for OneOrMany {
 
     fn from_list<'de, D: Deserializer<'de>>(list: D) -> Option<Result<Self, D::Error>> {
         Some(Deserialize::deserialize(list).map(Self::Many))
+    }
+}
+
+/// How another step must have ended.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum EndWord {
+    /// It succeeded, or was skipped.
+    Success,
+    /// It has ended with any result.
+    Done,
+    /// It failed.
+    Failed,
+}
+
+impl From<EndWord> for EdgeKind {
+    fn from(word: EndWord) -> Self {
+        match word {
+            EndWord::Success => Self::Success,
+            EndWord::Done => Self::Done,
+            EndWord::Failed => Self::Failed,
+        }
     }
 }
 

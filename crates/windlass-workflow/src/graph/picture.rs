@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use windlass_core::EdgeKind;
+
 use crate::plan::Plan;
-use crate::step::{EdgeCondition, Step};
+use crate::step::Step;
 
 /// The maximum number of rails side by side.
 const RAILS: usize = 24;
@@ -24,7 +26,7 @@ struct StepNode<'p> {
     /// The number of its instances.
     count: usize,
     /// The nodes that it depends on.
-    sources: BTreeMap<usize, EdgeCondition>,
+    sources: BTreeMap<usize, EdgeKind>,
 }
 
 fn nodes(plan: &Plan) -> Vec<StepNode<'_>> {
@@ -40,7 +42,7 @@ fn nodes(plan: &Plan) -> Vec<StepNode<'_>> {
         for edge in &step.after {
             let source = positions[plan.steps[edge.step].declared.as_str()];
             if source != position {
-                nodes[position].sources.insert(source, edge.condition);
+                nodes[position].sources.insert(source, edge.kind);
             }
         }
     }
@@ -155,9 +157,9 @@ fn caption(node: &StepNode<'_>, nodes: &[StepNode<'_>]) -> String {
         let names: Vec<_> = node.first.each.iter().map(|(name, _)| name.as_str()).collect();
         parts.push(format!("{} of {}", node.count, names.join(" × ")));
     }
-    for (&source, condition) in &node.sources {
-        if *condition != EdgeCondition::Success {
-            parts.push(format!("{} {}", nodes[source].name, condition.word()));
+    for (&source, kind) in &node.sources {
+        if *kind != EdgeKind::Success {
+            parts.push(format!("{} {}", nodes[source].name, kind.word()));
         }
     }
     let marks = [

@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use windlass_core::EdgeKind;
+
 use super::declared::{DeclaredStep, DeclaredSteps};
 use super::scope::NameScope;
 use super::texts::{TextReader, UnknownName};
 use crate::diagnostic::Diagnostic;
 use crate::file::NamesOr;
 use crate::limits;
-use crate::step::{Edge, EdgeCondition, Step};
+use crate::step::{Step, StepDependency};
 use crate::template::Template;
 use crate::variable::Variable;
 
@@ -21,12 +23,12 @@ pub(super) struct Dependencies<'a> {
     step: &'a DeclaredStep<'a>,
     declared: &'a DeclaredSteps<'a>,
     texts: &'a TextReader<'a>,
-    entries: Vec<Dependency>,
+    entries: Vec<NamedDependency>,
 }
 
-struct Dependency {
+struct NamedDependency {
     name: Template,
-    condition: EdgeCondition,
+    kind: EdgeKind,
     span: Range<usize>,
 }
 
@@ -38,7 +40,7 @@ impl<'a> Dependencies<'a> {
         texts: &'a TextReader<'a>,
     ) -> Self {
         let mut entries = Vec::new();
-        for (name, condition, span) in after_entries(step) {
+        for (name, kind, span) in after_entries(step) {
             let name = texts.template(name, &span, scope, UnknownName::Reject);
             if let Some(variable) = name.variables().find(|v| !matches!(v, Variable::Each(_))) {
                 let own = step.key.as_str();
@@ -48,13 +50,13 @@ impl<'a> Dependencies<'a> {
                 texts.diagnostics.error(Diagnostic::new(span, message, "not known yet").help(help));
                 continue;
             }
-            entries.push(Dependency { name, condition, span });
+            entries.push(NamedDependency { name, kind, span });
         }
         Self { step, declared, texts, entries }
     }
 
     /// Returns the edges of the instance with these values of its `each` variables.
-    pub(super) fn edges(&self, combination: &[String]) -> (Vec<Edge>, EdgeSpans) {
+    pub(super) fn edges(&self, combination: &[String]) -> (Vec<StepDependency>, EdgeSpans) {
         let (mut edges, mut spans) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for entry in &self.entries {
@@ -66,7 +68,7 @@ impl<'a> Dependencies<'a> {
             let Some(sources) = self.sources(&name, &entry.span) else { continue };
             for source in sources {
                 if seen.insert(source) {
-                    edges.push(Edge { step: source, condition: entry.condition });
+                    edges.push(StepDependency { step: source, kind: entry.kind });
                     spans.push(entry.span.clone());
                 } else {
                     self.twice(&name, entry.span.clone());
@@ -131,8 +133,8 @@ impl<'a> Dependencies<'a> {
     }
 }
 
-fn after_entries<'a>(step: &'a DeclaredStep<'_>) -> Vec<(&'a str, EdgeCondition, Range<usize>)> {
-    let success = EdgeCondition::Success;
+fn after_entries<'a>(step: &'a DeclaredStep<'_>) -> Vec<(&'a str, EdgeKind, Range<usize>)> {
+    let success = EdgeKind::Success;
     match step.table.after.with_span() {
         None => Vec::new(),
         Some((NamesOr::Names(names), span)) => {
@@ -141,7 +143,7 @@ fn after_entries<'a>(step: &'a DeclaredStep<'_>) -> Vec<(&'a str, EdgeCondition,
         }
         Some((NamesOr::Table(table), _)) => {
             let names = table.iter();
-            names.map(|(key, condition, _)| (key.as_str(), *condition, key.span.clone())).collect()
+            names.map(|(key, word, _)| (key.as_str(), (*word).into(), key.span.clone())).collect()
         }
     }
 }

@@ -12,14 +12,14 @@ use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::Quantity;
 use crate::guard::Guard;
-use crate::resource::{Resource, ResourceKind, Semaphore};
+use crate::resource::{Resource, ResourceKind, SemaphoreSpec};
 use crate::size::size_text;
 use crate::spanned::{Entries, Field, Key};
 
 pub(super) struct NameIndex<'a> {
     resources: HashMap<&'a str, &'a Resource>,
     /// Each semaphore with its index in the plan.
-    pub(super) semaphores: HashMap<&'a str, (usize, &'a Semaphore)>,
+    pub(super) semaphores: HashMap<&'a str, (usize, &'a SemaphoreSpec)>,
     /// The index of each guard in the plan.
     pub(super) guards: HashMap<&'a str, usize>,
 }
@@ -27,7 +27,7 @@ pub(super) struct NameIndex<'a> {
 impl<'a> NameIndex<'a> {
     pub(super) fn new(
         resources: &'a [Resource],
-        semaphores: &'a [Semaphore],
+        semaphores: &'a [SemaphoreSpec],
         guards: &'a [Guard],
     ) -> Self {
         let semaphores = semaphores.iter().enumerate();

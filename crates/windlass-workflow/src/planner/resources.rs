@@ -12,8 +12,8 @@ use super::values::{check_env_name, is_identifier, scalar_text, too_large};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::{File, ResourceEntry, ResourceTable, SemaphoreTable};
-use crate::rate::{Rate, RateError};
-use crate::resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, Semaphore};
+use crate::rate::{StartRate, StartRateError};
+use crate::resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, SemaphoreSpec};
 use crate::spanned::{Key, Spanned};
 
 pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource> {
@@ -126,11 +126,11 @@ impl ResourceReader<'_> {
 
     fn rate(&self, table: &ResourceTable) -> Option<ResourceKind> {
         let (text, span) = table.rate.with_span()?;
-        let rate = match text.parse::<Rate>() {
+        let rate = match text.parse::<StartRate>() {
             Ok(rate) => rate,
             Err(error) => {
                 let help = match &error {
-                    RateError::UnknownUnit { .. } => "the units are s, min, h and d",
+                    StartRateError::UnknownUnit { .. } => "the units are s, min, h and d",
                     _ => "write how many in what time, such as \"100/min\"",
                 };
                 let message = format!("resource `{}`: {error}", self.name);
@@ -158,7 +158,7 @@ impl ResourceReader<'_> {
     }
 }
 
-pub(super) fn semaphores(file: &File, diagnostics: &Diagnostics) -> Vec<Semaphore> {
+pub(super) fn semaphores(file: &File, diagnostics: &Diagnostics) -> Vec<SemaphoreSpec> {
     let mut semaphores = Vec::new();
     for (key, table, span) in file.semaphore.entries() {
         let name = key.as_str();
@@ -181,7 +181,7 @@ pub(super) fn semaphores(file: &File, diagnostics: &Diagnostics) -> Vec<Semaphor
             }
             capacity.unwrap_or(u32::MAX)
         });
-        semaphores.push(Semaphore {
+        semaphores.push(SemaphoreSpec {
             name: name.to_owned(),
             capacity: capacity.unwrap_or(u32::MAX),
             heartbeat_timeout: heartbeat_timeout(name, table, diagnostics),

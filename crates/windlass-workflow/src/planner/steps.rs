@@ -18,7 +18,7 @@ use crate::file::{NamesOr, OneOrMany};
 use crate::limits;
 use crate::script::{Command, Shell};
 use crate::spanned::Field;
-use crate::step::{Ending, Execution, Gate, Needs, SemaphoreSlots, Step};
+use crate::step::{Execution, Needs, SemaphoreSlots, Step, StepEnding, StepGate};
 use crate::template::Template;
 
 /// Returns all steps, in the order of the file, with the spans of their edges. Stops at the step that
@@ -81,11 +81,11 @@ impl StepReader<'_> {
         }
     }
 
-    fn gate(&self, posix: &Shell) -> Gate {
+    fn gate(&self, posix: &Shell) -> StepGate {
         let table = self.step.table;
         let when = table.when.with_span();
         let when = when.and_then(|(text, span)| script(text, span, &self.scope, posix, self.texts));
-        Gate { when, guards: self.guards(&table.guard) }
+        StepGate { when, guards: self.guards(&table.guard) }
     }
 
     fn needs(&self) -> Needs {
@@ -112,14 +112,14 @@ impl StepReader<'_> {
         }
     }
 
-    fn ending(&self, posix: &Shell) -> Ending {
+    fn ending(&self, posix: &Shell) -> StepEnding {
         let Self { texts, scope, defaults, .. } = self;
         let (table, diagnostics) = (self.step.table, texts.diagnostics);
         let timeout = some_time(&table.timeout, &self.subject("timeout"), diagnostics);
         let grace = any_time(&table.grace, &self.subject("grace"), diagnostics);
         let linger = any_time(&table.linger, &self.subject("linger"), diagnostics);
         let retry = retry(&table.retry, &scope.owner, diagnostics);
-        Ending {
+        StepEnding {
             timeout: timeout.or(defaults.timeout),
             grace: grace.or(defaults.grace),
             linger: linger.or(defaults.linger),

@@ -52,8 +52,7 @@ fn examples_are_written_in_toml_that_every_editor_accepts() {
 fn by_name(plan: &Plan) -> BTreeMap<String, String> {
     let guard = |index: &usize| plan.guards[*index].name.clone();
     let step = |step: &Step| {
-        let after =
-            step.after.iter().map(|edge| (each_name(&plan.steps[edge.step]), edge.condition));
+        let after = step.after.iter().map(|edge| (each_name(&plan.steps[edge.step]), edge.kind));
         let after: BTreeSet<_> = after.collect();
         let guards: BTreeSet<_> =
             step.gate.guards.iter().chain(&step.ending.ensures).map(guard).collect();

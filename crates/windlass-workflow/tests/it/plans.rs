@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_core::Amount;
+use windlass_core::{Amount, EdgeKind};
 use windlass_workflow::{
-    Backoff, Command, EdgeCondition, GuardAction, Jitter, OnFailure, Plan, ResourceKind, Shell,
-    Variable, parse,
+    Backoff, Command, GuardAction, Jitter, OnFailure, Plan, ResourceKind, Shell, Variable, parse,
 };
 
 const NIGHTLY: &str = include_str!("../../../../docs/nightly.toml");
@@ -53,7 +52,7 @@ fn the_steps_of_the_guide_have_every_key() {
     assert_eq!(retry.on_exit.as_deref(), Some(&[6, 7, 28][..]));
     let report = step(&plan, "report");
     assert_eq!(report.after.len(), 3);
-    assert!(report.after.iter().all(|edge| edge.condition == EdgeCondition::Done));
+    assert!(report.after.iter().all(|edge| edge.kind == EdgeKind::Done));
     let deploy = step(&plan, "deploy");
     let lock = deploy.needs.locks[0].fill(|variable| plan.value(deploy, variable));
     assert_eq!(lock.as_deref(), Ok("deploy-staging"));

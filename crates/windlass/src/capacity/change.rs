@@ -6,7 +6,7 @@ use super::{ResourceCapacity, TreeGuard};
 
 impl ResourceCapacity {
     /// Sets the named limits of this level and leaves the others; a name may be new, or have been a
-    /// rate or a quota. A limit below what is in use is a debt: nothing is taken away from anybody,
+    /// rate or a quota. A limit below what is in use is a debt: no holder loses anything,
     /// and nothing is free until it is worked off.
     ///
     /// ```

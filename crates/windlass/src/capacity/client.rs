@@ -7,14 +7,14 @@ use windlass_core::{ClientId, LevelId, ResourceCost};
 
 use super::ResourceCapacity;
 
-/// A client of a capacity's tree, at a level of its own. Dropped, it gives back all that it holds,
-/// leaves its place in line, and its level goes.
+/// A client of a capacity's tree, at a level of its own. Dropped, it releases all that it holds, leaves the queue
+/// and removes its level.
 pub(crate) struct Client {
-    /// Where it takes part; its own level stands under this one, unless the tree is its own.
+    /// The capacity that it takes from; its own level is below this one, unless the tree is its own.
     pub(crate) capacity: ResourceCapacity,
     pub(crate) id: ClientId,
     pub(crate) level: LevelId,
-    /// Rung when there may be more of what the client watches.
+    /// Notified when there may be more of what the client watches.
     pub(crate) wakeup: Arc<Notify>,
 }
 
@@ -30,8 +30,7 @@ impl Client {
         Self { capacity, id, level, wakeup }
     }
 
-    /// One that has a tree for itself: a level above its own would be asked in vain for everything it
-    /// takes.
+    /// Creates a client with a tree of its own, which needs no level above the client's.
     pub(super) fn alone(limits: &ResourceCost) -> Self {
         let (capacity, wakeup) = (ResourceCapacity::new(limits), Arc::new(Notify::new()));
         let level = capacity.level.id;

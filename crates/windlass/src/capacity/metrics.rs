@@ -60,8 +60,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 const SPACING: Duration = Duration::from_millis(250);
 
 impl ResourceCapacity {
-    /// The counters of this level. They are kept as it goes: reading them costs nothing but the
-    /// look.
+    /// Returns the counters of this level.
     #[must_use]
     pub fn metrics(&self) -> CapacityMetrics {
         let now = self.now();

@@ -36,7 +36,7 @@ impl Permit {
         Self { level, demand }
     }
 
-    /// What it stands for.
+    /// Returns what the permit holds.
     #[must_use]
     pub fn cost(&self) -> ResourceCost {
         let tree = self.level.shared.lock();

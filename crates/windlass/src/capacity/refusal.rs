@@ -1,4 +1,4 @@
-//! Why a capacity does not give: never, or not now, and which level says so.
+//! Why a capacity refuses: never enough or not now, and which level refuses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use windlass_core::{
 
 use super::level::Level;
 
-/// Why nothing was given; nothing has changed.
+/// Why nothing was acquired; nothing has changed.
 ///
 /// ```
 /// use windlass::{ResourceCapacity, ResourceCost};
@@ -20,7 +20,7 @@ use super::level::Level;
 /// let _held = cluster.try_acquire([("gpu", 6)])?;
 ///
 /// let refusal = team.try_acquire([("gpu", 3)]).unwrap_err();
-/// assert_eq!(refusal.to_string(), "3 of \"gpu\" cannot be had now: \"cluster\" has 2 free");
+/// assert_eq!(refusal.to_string(), "requires 3 of \"gpu\", but \"cluster\" has 2 free");
 /// let refusal = team.try_acquire([("gpu", 5)]).unwrap_err();
 /// assert_eq!(refusal.to_string(), "requires 5 of \"gpu\", but the limit is 4");
 /// let refusal = team.try_acquire([("gpus", 1)]).unwrap_err();
@@ -29,19 +29,19 @@ use super::level::Level;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// It can never be had here.
+pub enum TryAcquireError {
+    /// The limits never allow it.
     #[error(transparent)]
     Impossible(#[from] ImpossibleCost),
-    /// It cannot be had now.
+    /// Too little is free now.
     #[error("{}", listed(shortfalls))]
     Short {
-        /// Everything that was short, from this level upwards; never empty.
+        /// The shortages, from this level upwards; never empty.
         shortfalls: Vec<Shortfall>,
     },
 }
 
-/// Why a cost can never be met, and which level says so.
+/// Why a cost can never be met, and by which level.
 pub type ImpossibleCost = CostError<CapacityLevel>;
 
 /// Why an estimate was not replaced; nothing has changed.
@@ -62,23 +62,23 @@ pub enum ReconcileError {
 pub struct Shortfall {
     /// The resource.
     pub name: String,
-    /// How much was asked for.
+    /// How much was requested.
     pub wanted: Amount,
     /// The level that refused.
     pub level: CapacityLevel,
     /// Why there was too little.
     pub why: Short,
-    /// The time of the tree when it was asked.
+    /// The tree's time of the request.
     pub asked: Timestamp,
 }
 
-/// Which level, seen from the one that was asked.
+/// A level, relative to the one that received the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CapacityLevel {
-    /// How many levels above the one that was asked; 0 for itself.
+    /// How many levels it is above that one; 0 for itself.
     pub above: usize,
-    /// The name that it was given, if it was.
+    /// Its name, if it has one.
     pub name: Option<Arc<str>>,
 }
 
@@ -92,7 +92,7 @@ impl Level {
         tree: &CapacityTree,
         shortages: &[Shortage],
         asked: Timestamp,
-    ) -> Refusal {
+    ) -> TryAcquireError {
         let shortfall = |short: &Shortage| Shortfall {
             name: tree.name(short.resource).to_owned(),
             wanted: short.wanted,
@@ -100,7 +100,7 @@ impl Level {
             why: short.why,
             asked,
         };
-        Refusal::Short { shortfalls: shortages.iter().map(shortfall).collect() }
+        TryAcquireError::Short { shortfalls: shortages.iter().map(shortfall).collect() }
     }
 
     fn seen(&self, tree: &CapacityTree, level: LevelId) -> CapacityLevel {
@@ -112,7 +112,7 @@ impl Level {
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, wanted, level, why, asked } = self;
-        write!(f, "{wanted} of {name:?} cannot be had now: {level} ")?;
+        write!(f, "requires {wanted} of {name:?}, but {level} ")?;
         match *why {
             Short::Limit { free, reserved } => {
                 let free = shown(free);
@@ -123,13 +123,13 @@ impl fmt::Display for Shortfall {
                 Ok(())
             }
             Short::Rate { at: Timestamp::MAX } | Short::Quota { at: Timestamp::MAX } => {
-                f.write_str("owes it to those before")
+                f.write_str("serves earlier waiters first")
             }
-            Short::Rate { at } => write!(f, "has it in {:?}", at.since(*asked)),
+            Short::Rate { at } => write!(f, "has enough again in {:?}", at.since(*asked)),
             Short::Quota { at } => {
-                write!(f, "has it in the window {:?} from now", at.since(*asked))
+                write!(f, "has enough again in the window that begins in {:?}", at.since(*asked))
             }
-            _ => f.write_str("is short of it"),
+            _ => f.write_str("has too little"),
         }
     }
 }

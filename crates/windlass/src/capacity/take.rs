@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::{CostError, Demand, Place, ReleaseError, ResourceCost};
 
-use super::{ImpossibleCost, Permit, ReconcileError, Refusal, ResourceCapacity};
+use super::{ImpossibleCost, Permit, ReconcileError, ResourceCapacity, TryAcquireError};
 use crate::capacity::level::Level;
 
 impl ResourceCapacity {
@@ -20,8 +20,7 @@ impl ResourceCapacity {
         tree.can_take(client, &demand, Place::First, now)
     }
 
-    /// Whether `cost` could ever be had, at this level and all above it; to be asked before it is
-    /// waited for.
+    /// Checks that the limits of this level and all above it allow `cost`, before a caller waits for it.
     pub fn validate_cost(&self, cost: impl Into<ResourceCost>) -> Result<(), ImpossibleCost> {
         let cost = &cost.into();
         let level = &*self.level;
@@ -44,7 +43,7 @@ impl ResourceCapacity {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn try_acquire(&self, cost: impl Into<ResourceCost>) -> Result<Permit, Refusal> {
+    pub fn try_acquire(&self, cost: impl Into<ResourceCost>) -> Result<Permit, TryAcquireError> {
         let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();
@@ -73,7 +72,7 @@ impl ResourceCapacity {
     /// assert_eq!(capacity.available().to_string(), "gpu=8 memory_gb=32");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire_immediate(&self, cost: impl Into<ResourceCost>) -> Result<(), Refusal> {
+    pub fn acquire_immediate(&self, cost: impl Into<ResourceCost>) -> Result<(), TryAcquireError> {
         let cost = &cost.into();
         let level = &*self.level;
         let mut tree = level.shared.lock();
@@ -85,7 +84,7 @@ impl ResourceCapacity {
     }
 
     /// Gives back what [`ResourceCapacity::acquire_immediate`] took, all or a part of it, at this
-    /// level and all above it. More than that is an error, whatever permits hold.
+    /// level and all above it. More than that is an error, also while permits hold some.
     pub fn release(&self, cost: impl Into<ResourceCost>) -> Result<(), ReleaseError> {
         let cost = &cost.into();
         let level = &*self.level;

@@ -1,10 +1,10 @@
-//! A run: takes what fits, polls what is under way, reports what ended.
+//! A run: starts tasks that fit, polls them, reports their ends.
 //!
 //! The run owns its tasks and polls them when it is polled. The source's engine decides everything; the run
 //! passes messages between the engine and the tasks. User code runs only while no lock is held.
 //!
-//! A task is polled as soon as it has started. Only one that is not over by then is put among those
-//! under way, where it has a waker of its own; many tasks never need one.
+//! A task is polled as soon as it has started. Only a task that is pending then is put among the running ones,
+//! where it has a waker of its own; many tasks never need one.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ use crate::panic::into_message;
 use crate::source::{Listener, Pulled, Queue, Started};
 use crate::task::{ScheduledTask, TaskError, TaskResult};
 
-type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
+type Polled<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
 
 pub(super) struct Run<I, O, E>
 where
@@ -37,24 +37,24 @@ where
     listener: Listener<ScheduledTask<I, O, E>>,
     on_error: OnError,
     running: FuturesUnordered<Running<I, O, E>>,
-    /// What has ended and was not reported yet.
+    /// Tasks that have ended and were not reported yet.
     ended: Vec<Ended<I, O, E>>,
-    /// What was told and not given out.
-    told: VecDeque<TaskProgress<I, O, E>>,
-    /// What was read ahead and not handed to the source.
+    /// Values and results that the stream has yet to yield.
+    results: VecDeque<TaskProgress<I, O, E>>,
+    /// Tasks that were read ahead and not added to the source.
     read: VecDeque<ScheduledTask<I, O, E>>,
-    /// What has started and was not polled yet.
+    /// Tasks that have started and were not polled yet.
     started: VecDeque<Started<ScheduledTask<I, O, E>>>,
-    /// How many have started since those under way were asked.
+    /// How many have started since the running tasks were polled.
     launched: usize,
     random: Random,
     stage: Stage,
-    /// How often something was told without listening to the source.
-    unheard: u32,
+    /// How many events there were since the source was polled.
+    unpolled: u32,
 }
 
-/// So many ends are reported at once at most. Each report makes the engine look what fits. So many
-/// start at most before those under way are asked.
+/// How many ends are reported at once at most, as each report has the engine search; and how many tasks start at
+/// most before the running ones are polled.
 const BATCH: usize = 32;
 
 /// A task that has ended.
@@ -71,8 +71,8 @@ enum End<O, E> {
     Again(Duration),
 }
 
-/// Tasks that always have something to tell must not keep others from starting.
-const UNHEARD: u32 = 32;
+/// Tasks that always have an event must not keep others from starting.
+const MAX_UNPOLLED: u32 = 32;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,13 +104,13 @@ where
             on_error,
             running: FuturesUnordered::new(),
             ended: Vec::new(),
-            told: VecDeque::new(),
+            results: VecDeque::new(),
             read: VecDeque::new(),
             started: VecDeque::new(),
             launched: 0,
             random: Random::new(0),
             stage: Stage::Look,
-            unheard: 0,
+            unpolled: 0,
         }
     }
 
@@ -158,18 +158,17 @@ where
         }
     }
 
-    /// Polls those that have started, until there is something to tell or to report, or those under
-    /// way are to be asked.
+    /// Polls tasks that have started, until there is something to yield or to report, or the running tasks are due.
     fn launch(&mut self, context: &mut Context<'_>) {
         while self.launched < BATCH || self.running.is_empty() {
             let Some(started) = self.started.pop_front() else { return };
             self.launched += 1;
             let mut inner = Inner::start(started);
             match inner.poll(context) {
-                Poll::Ready(event) => self.hear_in_turn((inner, event), context),
+                Poll::Ready(event) => self.handle_in_turn((inner, event), context),
                 Poll::Pending => self.running.push(Running::of(inner)),
             }
-            if !self.told.is_empty() || self.ended.len() >= BATCH {
+            if !self.results.is_empty() || self.ended.len() >= BATCH {
                 return;
             }
         }
@@ -180,11 +179,11 @@ where
         self.fail(work, task, error);
     }
 
-    fn hear(&mut self, inner: Inner<I, O, E>, event: Event<I, O, E>) {
+    fn handle(&mut self, inner: Inner<I, O, E>, event: Event<I, O, E>) {
         match event {
             Event::Value(value) => {
                 let kind = TaskProgressKind::Intermediate(value);
-                self.tell(inner.grant.work, &inner.task.key, kind);
+                self.push_result(inner.grant.work, &inner.task.key, kind);
                 self.running.push(Running::of(inner));
             }
             Event::Ended(result) => {
@@ -196,8 +195,7 @@ where
         }
     }
 
-    /// Whether that is the end, or it is to be tried again. A panic is a mistake in the task, and
-    /// would only repeat itself.
+    /// Returns whether the task ends or is retried. A panic is a bug of the task, so it is not retried.
     fn end(
         &mut self,
         task: &ScheduledTask<I, O, E>,
@@ -216,15 +214,15 @@ where
         }
     }
 
-    /// Reports what has ended, starts what can start by that, and tells.
+    /// Reports the tasks that have ended, starts what fits then, and yields their results.
     fn settle(&mut self) {
         let mut ended = std::mem::take(&mut self.ended);
         let stops = self.on_error == OnError::Stop
             && ended.iter().any(|ended| matches!(ended.end, End::Badly(_)));
         let wanted = !stops && self.stage != Stage::Stopping;
-        let news = ended.iter().map(Ended::news);
+        let reports = ended.iter().map(Ended::report);
         let started = wanted.then_some(&mut self.started);
-        let aborted = self.queue.report_runs(news, started);
+        let aborted = self.queue.report_runs(reports, started);
         if !aborted.is_empty() {
             ended.retain(|ended| !aborted.contains(&ended.grant.work));
             self.look_again();
@@ -247,27 +245,27 @@ where
         }
         let kind = TaskProgressKind::Final(value);
         let task_id = self.queue.issuer().id(work);
-        self.told.push_back(TaskProgress { key: task.key, task_id, kind });
+        self.results.push_back(TaskProgress { key: task.key, task_id, kind });
     }
 
     fn fail(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: TaskError<E>) {
         if let Some(hook) = task.error_hook() {
-            // The error is what matters; that its hook panics changes nothing about it.
-            let told = catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error)));
-            _ = told.map_err(into_message);
+            // A panic of the hook does not replace the error.
+            let called = catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error)));
+            _ = called.map_err(into_message);
         }
-        self.tell(work, &task.key, TaskProgressKind::Error(error));
+        self.push_result(work, &task.key, TaskProgressKind::Error(error));
         if self.on_error == OnError::Stop {
             self.stop();
         }
     }
 
-    fn tell(&mut self, work: WorkId, key: &Arc<str>, kind: TaskProgressKind<I, O, E>) {
+    fn push_result(&mut self, work: WorkId, key: &Arc<str>, kind: TaskProgressKind<I, O, E>) {
         let task_id = self.queue.issuer().id(work);
-        self.told.push_back(TaskProgress { key: Arc::clone(key), task_id, kind });
+        self.results.push_back(TaskProgress { key: Arc::clone(key), task_id, kind });
     }
 
-    /// Cancels everything. What is under way ends when it has told what it had sent.
+    /// Cancels everything. A running task ends after the values that it had sent.
     fn stop(&mut self) {
         self.stage = Stage::Stopping;
         self.feed = None;
@@ -294,7 +292,7 @@ where
         running.iter_mut().filter(|running| stopped(running)).for_each(Running::stop);
     }
 
-    /// Nothing is under way that could tell anything now.
+    /// No task has an event now.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let over = self.running.is_empty();
         match self.queue.outlook() {
@@ -302,14 +300,14 @@ where
             _ if over && self.stage == Stage::Stopping => self.stage = Stage::Over,
             outlook => {
                 let due = if let Pulled::Nothing { due } = outlook { due } else { None };
-                futures::ready!(self.poll_ear(context, due));
+                futures::ready!(self.poll_source(context, due));
             }
         }
         Poll::Ready(())
     }
 
-    fn poll_ear(&mut self, context: &mut Context<'_>, due: Option<Instant>) -> Poll<()> {
-        self.unheard = 0;
+    fn poll_source(&mut self, context: &mut Context<'_>, due: Option<Instant>) -> Poll<()> {
+        self.unpolled = 0;
         futures::ready!(self.listener.poll(context, due));
         self.stop_aborted();
         self.look_again();
@@ -323,17 +321,17 @@ where
         }
     }
 
-    /// One of those under way has told something. Now and then the source is listened to as well.
-    fn hear_in_turn(&mut self, told: Told<I, O, E>, context: &mut Context<'_>) {
-        let (inner, event) = told;
-        self.hear(inner, event);
-        self.listen_in_turn(context);
+    /// Handles an event of a running task. Now and then, the source is polled as well.
+    fn handle_in_turn(&mut self, polled: Polled<I, O, E>, context: &mut Context<'_>) {
+        let (inner, event) = polled;
+        self.handle(inner, event);
+        self.poll_source_in_turn(context);
     }
 
-    fn listen_in_turn(&mut self, context: &mut Context<'_>) {
-        self.unheard += 1;
-        if self.unheard >= UNHEARD {
-            let _ = self.poll_ear(context, None);
+    fn poll_source_in_turn(&mut self, context: &mut Context<'_>) {
+        self.unpolled += 1;
+        if self.unpolled >= MAX_UNPOLLED {
+            let _ = self.poll_source(context, None);
         }
     }
 }
@@ -350,24 +348,24 @@ where
         let run = &mut *self;
         loop {
             let unreported = run.ended.len();
-            if unreported >= BATCH || unreported > 0 && !run.told.is_empty() {
+            if unreported >= BATCH || unreported > 0 && !run.results.is_empty() {
                 run.settle();
             }
-            if let Some(told) = run.told.pop_front() {
-                return Poll::Ready(Some(told));
+            if let Some(result) = run.results.pop_front() {
+                return Poll::Ready(Some(result));
             }
             if run.stage == Stage::Over {
                 return Poll::Ready(None);
             }
             run.read_ahead(context);
             run.launch(context);
-            if !run.told.is_empty() || run.ended.len() >= BATCH {
+            if !run.results.is_empty() || run.ended.len() >= BATCH {
                 continue;
             }
             match run.running.poll_next_unpin(context) {
-                Poll::Ready(Some(told)) => {
+                Poll::Ready(Some(polled)) => {
                     run.launched = run.launched.saturating_sub(1);
-                    run.hear_in_turn(told, context);
+                    run.handle_in_turn(polled, context);
                 }
                 _ if !run.started.is_empty() => run.launched = 0,
                 Poll::Ready(None) | Poll::Pending if !run.ended.is_empty() => run.settle(),
@@ -378,8 +376,8 @@ where
 }
 
 impl<I, O, E> Ended<I, O, E> {
-    /// What the source is told. One that is tried again comes back to it.
-    fn news(&self) -> (Grant, Option<ScheduledTask<I, O, E>>, Outcome) {
+    /// Returns the report for the source. A task that will be retried goes back to it.
+    fn report(&self) -> (Grant, Option<ScheduledTask<I, O, E>>, Outcome) {
         match self.end {
             End::Well(_) => (self.grant, None, Outcome::Success),
             End::Badly(_) => (self.grant, None, Outcome::Failed),
@@ -402,8 +400,7 @@ where
     O: Send + 'static,
     E: Send + 'static,
 {
-    /// Bodies go first, then what they had is given back. What still computes gives back when it has
-    /// ended.
+    /// Drops the bodies first, then releases what they held. A closure that still runs releases when it returns.
     fn drop(&mut self) {
         let running = std::mem::take(&mut self.running);
         let unstarted = std::mem::take(&mut self.started);

@@ -16,7 +16,7 @@ use crate::pool_task::{PoolTask, Stopped};
 use crate::source::Started;
 use crate::task::{Body, ScheduledTask, TaskError, TaskFuture, TaskResult, TaskSender};
 
-/// As a future it is ready with itself and whatever happened next.
+/// A future that is ready with the task itself and the next event.
 pub(super) struct Running<I, O, E>(Option<Inner<I, O, E>>);
 
 pub(super) struct Inner<I, O, E> {
@@ -34,19 +34,18 @@ enum Attempt<O, E> {
     Cpu(PoolTask<Result<O, E>>, Arc<Hold>),
     /// It has returned; values that it has sent may be left.
     Over(TaskResult<O, E>),
-    /// It was stopped, or its end was told.
+    /// It was stopped, or its end was reported.
     Gone,
 }
 
-/// What happened next to a task.
+/// An event of a task.
 pub(super) enum Event<I, O, E> {
     Value(I),
     Ended(TaskResult<O, E>),
     Stopped,
 }
 
-/// What a closure on the pool keeps as long as it runs. Its last owner reports the end of the task, if that was
-/// left to it.
+/// Kept by a closure on the pool while it runs. The last owner reports the end of the task, if that was left to it.
 #[derive(Default)]
 pub(super) struct Hold {
     report: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -148,7 +147,7 @@ where
 impl<I, O, E> Unpin for Running<I, O, E> {}
 
 impl<I, O, E> Inner<I, O, E> {
-    /// What was sent comes before what came after it, and so before the end.
+    /// Returns the next event: a value that was sent comes before the end.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Event<I, O, E>> {
         if let Poll::Ready(Some(value)) = self.poll_value(context) {
             return Poll::Ready(Event::Value(value));
@@ -212,7 +211,7 @@ where
     Attempt::Cpu(PoolTask::spawn(body), hold)
 }
 
-/// A panic in starting is the attempt's.
+/// Starts an attempt. A panic counts as the attempt's.
 fn begin<O, E>(start: impl FnOnce() -> Attempt<O, E>) -> Attempt<O, E> {
     let begun = catch_unwind(AssertUnwindSafe(start));
     begun.unwrap_or_else(|panic| Attempt::Over(Err(panicked(panic))))

@@ -14,13 +14,13 @@ use super::{Listener, Queue};
 macro_rules! keyed_source {
     ($name:ident) => {
         impl<K: Clone + Ord + Debug, T> $name<K, T> {
-            /// Adds a task that can start when all of `after` have completed. Under one that was
-            /// aborted it is aborted at once.
+            /// Adds a task that can start when all of `after` have completed. If one of these was aborted, the
+            /// task is aborted at once.
             pub fn enqueue(&self, key: K, task: T, after: &[K]) -> Result<(), EnqueueError<K>> {
                 self.keyed.enqueue(key, task, after)
             }
 
-            /// The task that comes next, if one can start.
+            /// Returns the next task, if one can start.
             #[must_use]
             pub fn peek(&self) -> Option<T>
             where
@@ -29,13 +29,13 @@ macro_rules! keyed_source {
                 self.keyed.peek().map(|(_, task)| task)
             }
 
-            /// The key of the task that comes next, if one can start.
+            /// Returns the key of the next task, if one can start.
             #[must_use]
             pub fn peek_key(&self) -> Option<K> {
                 self.keyed.peek_key()
             }
 
-            /// Waits for the next task and gives it out with its key. None at the end.
+            /// Waits for the next task and returns it with its key; `None` at the end of the source.
             pub async fn pull(&self) -> Option<(K, T)>
             where
                 T: Clone,
@@ -45,17 +45,17 @@ macro_rules! keyed_source {
                     .await
             }
 
-            /// A task under way is done. What waited only for it can start.
+            /// Reports that a pulled task has completed. Tasks that waited only for it can start.
             pub fn complete(&self, key: &K) -> Result<(), ReportError<K>> {
                 self.keyed.report(key, Outcome::Success)
             }
 
-            /// A task under way has to be done again: it is in line again, behind the others.
+            /// Reports that a pulled task has to run again: it is queued again, behind the others.
             pub fn fail(&self, key: &K) -> Result<(), ReportError<K>> {
                 self.keyed.report(key, Outcome::Interrupted)
             }
 
-            /// Gives up a task and all that wait for it, at any depth. Returns them, level by level.
+            /// Aborts a task and all that depend on it, at any depth. Returns them, level by level.
             pub fn abort(&self, key: &K) -> Result<Vec<K>, ReportError<K>> {
                 self.keyed.abort(key)
             }
@@ -66,24 +66,24 @@ macro_rules! keyed_source {
                 self.keyed.state(key)
             }
 
-            /// Takes nothing more in; what there is can still be pulled.
+            /// Closes the source for new tasks; queued tasks can still be pulled.
             pub fn close(&self) {
                 self.keyed.queue.close();
             }
 
-            /// Whether it takes nothing more in.
+            /// Returns whether the source refuses new tasks.
             #[must_use]
             pub fn is_closed(&self) -> bool {
                 self.keyed.queue.is_closed()
             }
 
-            /// How many tasks can start and have not been pulled.
+            /// Returns how many tasks can start and have not been pulled.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.keyed.queue.len()
             }
 
-            /// Whether no task can start now.
+            /// Returns whether no task can start now.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
@@ -138,9 +138,9 @@ pub(super) use keyed_source;
 
 /// Tasks whose dependencies are done, in the order in which they became ready.
 ///
-/// Made from a graph it takes more in until all its tasks have ended, and ends then; made
-/// [`open`](DependencySource::open), when it is closed. As a stream it gives out keys and tasks;
-/// the caller that pulls a task reports its end. Handles are clones of each other.
+/// A source created from a graph accepts more tasks until all have ended, and ends then; one created by
+/// [`open`](DependencySource::open) ends when it is closed and all its tasks have ended. As a stream, it yields keys
+/// and tasks, and the caller reports the end of each. Clones share one queue.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -173,8 +173,8 @@ pub struct DependencySource<K, T> {
 }
 
 impl<K: Clone + Ord + Debug, T> DependencySource<K, T> {
-    /// The tasks of a graph, each key with its own. What has completed or was aborted in the graph
-    /// needs none; what is running there is under way here.
+    /// Creates a source from the tasks of a graph, by key. Nodes that have completed or were aborted need no
+    /// task; running nodes count as pulled.
     pub fn new(
         graph: &DependencyGraph<K>,
         tasks: impl IntoIterator<Item = (K, T)>,
@@ -183,7 +183,7 @@ impl<K: Clone + Ord + Debug, T> DependencySource<K, T> {
         Ok(Self::over(keyed.of_graph(graph, by_key(tasks)?)?))
     }
 
-    /// An empty source that is open until it is closed.
+    /// Creates an empty source, which is open until it is closed.
     pub fn open() -> Self {
         Self::over(Keyed::open(Ageing::NONE, equal()))
     }

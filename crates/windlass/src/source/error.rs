@@ -1,10 +1,10 @@
-//! Why a source refuses.
+//! The errors of sources.
 
 use std::fmt::Debug;
 
 use thiserror::Error;
 
-/// The source takes nothing more.
+/// The source is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the source is closed, so nothing can be added to it")]
 pub struct SourceClosed;
@@ -13,79 +13,77 @@ pub struct SourceClosed;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EnqueueError<K: Debug> {
-    /// The source takes nothing more.
+    /// The source is closed.
     #[error(transparent)]
     Closed(#[from] SourceClosed),
-    /// There is a task with this key already.
-    #[error("{key:?} is there already")]
+    /// The source has a task with this key.
+    #[error("duplicate key {key:?}")]
     Twice {
         /// The key.
         key: K,
     },
-    /// It would wait for something that is not there.
-    #[error("{key:?} is not there, so nothing can wait for it")]
+    /// The source has no task with the key of this dependency.
+    #[error("unknown dependency {key:?}")]
     UnknownDependency {
-        /// The missing key.
+        /// The unknown key.
         key: K,
     },
 }
 
-/// Why no source can be made of a graph and tasks.
+/// Why no source can be created from a graph and tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SourceError<K: Debug> {
-    /// A key that can start, or will, has nothing to start.
-    #[error(
-        "{key:?} is in the graph and has no task, so all that depends on it would wait for ever"
-    )]
+    /// A node of the graph that has not ended has no task.
+    #[error("node {key:?} of the graph has no task, so its dependents would wait for ever")]
     NoTask {
         /// The key.
         key: K,
     },
-    /// A key has two tasks, and only one of them could ever start.
-    #[error("{key:?} has two tasks")]
+    /// A node has two tasks.
+    #[error("node {key:?} has two tasks")]
     Twice {
         /// The key.
         key: K,
     },
-    /// A task that nothing would ever start.
-    #[error("{key:?} has a task and is not in the graph, so it would never start")]
+    /// A task is not in the graph.
+    #[error("task {key:?} is not in the graph, so it would never start")]
     NotInGraph {
         /// The key.
         key: K,
     },
 }
 
-/// Why news about a task was refused; nothing has changed.
+/// Why a report about a task was refused; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReportError<K: Debug> {
-    /// No such key was ever added.
-    #[error("{key:?} is not there")]
+    /// The source never had this key.
+    #[error("unknown task {key:?}")]
     Unknown {
         /// The key.
         key: K,
     },
     /// Another source issued this key.
-    #[error("{key:?} belongs to another source")]
+    #[error("task {key:?} belongs to another source")]
     OtherSource {
         /// The key.
         key: K,
     },
-    /// It has not been pulled, or is in line again.
-    #[error("{key:?} is not under way")]
+    /// The task has not been pulled, or is queued again.
+    #[error("task {key:?} is not under way")]
     NotUnderWay {
         /// The key.
         key: K,
     },
-    /// Its end has been reported already, by a caller or by the runner.
-    #[error("the end of {key:?} has been reported already")]
+    /// The end of the task was reported before, by a caller or a runner.
+    #[error("the end of task {key:?} was reported before")]
     AlreadyReported {
         /// The key.
         key: K,
     },
-    /// A runner runs it and will report its end itself.
-    #[error("{key:?} is run by a runner, which reports its end itself")]
+    /// A runner has the task and reports its end.
+    #[error("a runner has task {key:?} and reports its end")]
     RunByRunner {
         /// The key.
         key: K,
@@ -93,7 +91,7 @@ pub enum ReportError<K: Debug> {
 }
 
 impl<K: Debug> ReportError<K> {
-    /// The same about the key that stands for it elsewhere.
+    /// Returns the same error about another key for the same task.
     pub(super) fn about<L: Debug>(self, key: L) -> ReportError<L> {
         match self {
             Self::Unknown { .. } => ReportError::Unknown { key },

@@ -104,7 +104,7 @@ impl<K: Clone + Ord + Debug, T> Keyed<K, T> {
         added.expect("the graph has it once, after what it depends on, and nothing is closed");
     }
 
-    /// The first in line has started elsewhere.
+    /// Counts the first task in the queue as pulled: it is running in the graph.
     fn begin(&self) {
         let Pulled::Task(()) = self.queue.pull(State::note_as_pulled) else {
             unreachable!("what is running depends on nothing that is not done");

@@ -15,10 +15,10 @@ use super::queue::{Pulled, Queue};
 use super::state::{Closing, Hands, Memory, State};
 use crate::id::WorkId;
 
-/// A queue of items by priority: the largest first, then the one that came first.
+/// A queue of items by priority: the largest first, then the one that was added first.
 ///
-/// Handles are clones of each other. As a stream it gives the items out, and ends when it is closed
-/// and nothing is left; [`PrioritySource::pull`] gives them out with their keys, to be reported.
+/// As a stream, it yields the items, and ends when it is closed and empty. [`PrioritySource::pull`] returns an item
+/// with its key, and the caller reports its end. Clones share one queue.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -40,8 +40,8 @@ use crate::id::WorkId;
 /// # }
 /// ```
 ///
-/// With ageing, waiting makes more urgent: effective priority is priority + min(rate × age, cap), at
-/// every instant.
+/// With ageing, waiting items become more urgent. The effective priority is priority + min(rate × age, cap), at every
+/// instant.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,17 +62,17 @@ use crate::id::WorkId;
 #[must_use]
 pub struct PrioritySource<T> {
     pub(crate) queue: Queue<T>,
-    /// While it is polled as a stream and has nothing to give.
+    /// While it is polled as a stream and has no item.
     listener: Option<Box<Listener<T>>>,
 }
 
 impl<T> PrioritySource<T> {
-    /// An empty source in which waiting changes nothing.
+    /// Creates an empty source without ageing.
     pub fn new() -> Self {
         Self::with_ageing(Ageing::NONE)
     }
 
-    /// An empty source in which waiting makes more urgent.
+    /// Creates an empty source in which waiting makes items more urgent.
     pub fn with_ageing(ageing: Ageing) -> Self {
         Self::over(Queue::new(ageing, Closing::Open, Memory::Forget))
     }
@@ -105,7 +105,7 @@ impl<T> PrioritySource<T> {
         self.enqueue(item, 0)
     }
 
-    /// The item that comes next, if one waits.
+    /// Returns the next item, if one is queued.
     #[must_use]
     pub fn peek(&self) -> Option<T>
     where
@@ -114,15 +114,14 @@ impl<T> PrioritySource<T> {
         self.queue.peek(|_, item| item.clone())
     }
 
-    /// The key of the item that comes next, if one waits.
+    /// Returns the key of the next item, if one is queued.
     #[must_use]
     pub fn peek_key(&self) -> Option<WorkId> {
         self.queue.peek(|work, _| self.queue.issuer().id(work))
     }
 
-    /// Waits for the next item and gives it out with its key. It stays under way until it is
-    /// reported: [`PrioritySource::complete`], [`PrioritySource::fail`] or
-    /// [`PrioritySource::abort`]. None at the end.
+    /// Waits for the next item and returns it with its key; `None` at the end of the source. The caller has to
+    /// report its end: [`PrioritySource::complete`], [`PrioritySource::fail`] or [`PrioritySource::abort`].
     pub async fn pull(&self) -> Option<(WorkId, T)>
     where
         T: Clone,
@@ -132,40 +131,40 @@ impl<T> PrioritySource<T> {
         pulled.await.map(|(work, item)| (self.queue.issuer().id(work), item))
     }
 
-    /// An item under way is done.
+    /// Reports that a pulled item is done.
     pub fn complete(&self, key: WorkId) -> Result<(), ReportError<WorkId>> {
         self.report(key, Outcome::Success)
     }
 
-    /// An item under way has to be done again: it is in line again, behind those of its priority.
+    /// Reports that a pulled item has to be done again: it is queued again, behind those of its priority.
     pub fn fail(&self, key: WorkId) -> Result<(), ReportError<WorkId>> {
         self.report(key, Outcome::Interrupted)
     }
 
-    /// Gives up an item, whether it waits or is under way. Returns its key.
+    /// Aborts an item, queued or pulled. Returns its key.
     pub fn abort(&self, key: WorkId) -> Result<Vec<WorkId>, ReportError<WorkId>> {
         let aborted = self.queue.abort(self.own(key)?).map_err(|error| error.about(key))?;
         Ok(self.queue.issuer().ids(aborted))
     }
 
-    /// Takes nothing more in; what there is can still be pulled.
+    /// Closes the source for new items; queued items can still be pulled.
     pub fn close(&self) {
         self.queue.close();
     }
 
-    /// Whether it takes nothing more in.
+    /// Returns whether the source refuses new items.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
     }
 
-    /// How many items wait.
+    /// Returns how many items are queued.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether no item waits.
+    /// Returns whether no item is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

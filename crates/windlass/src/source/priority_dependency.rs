@@ -13,7 +13,7 @@ use super::error::{EnqueueError, ReportError, SourceError};
 use super::keyed::{Keyed, PriorityFn, by_key, equal};
 use super::{Listener, Queue};
 
-/// How urgent tasks are; all alike, and waiting changes nothing, unless said.
+/// The priorities and the ageing of a [`PriorityDependencySource`]; by default, all tasks are equally urgent.
 ///
 /// ```
 /// use windlass::streams::PriorityDependencyOptions;
@@ -28,18 +28,19 @@ pub struct PriorityDependencyOptions<K, T> {
 }
 
 impl<K, T> PriorityDependencyOptions<K, T> {
-    /// Priority 1 for all, and no ageing.
+    /// Creates options with priority 1 for every task and without ageing.
     pub fn new() -> Self {
         Self { ageing: Ageing::NONE, priority: equal() }
     }
 
-    /// How urgent each task is; larger is more urgent. Asked once, when a task is added.
+    /// Sets the function that returns the priority of a task; larger is more urgent. It is called once, when a
+    /// task is added.
     pub fn priority(mut self, of: impl Fn(&K, &T) -> i64 + Send + Sync + 'static) -> Self {
         self.priority = Arc::new(of);
         self
     }
 
-    /// How waiting makes tasks that can start more urgent.
+    /// Sets how waiting makes ready tasks more urgent.
     pub fn ageing(mut self, ageing: Ageing) -> Self {
         self.ageing = ageing;
         self
@@ -61,7 +62,7 @@ impl<K, T> Debug for PriorityDependencyOptions<K, T> {
 
 /// Tasks whose dependencies are done, the most urgent first.
 ///
-/// Otherwise as a [`DependencySource`](crate::DependencySource).
+/// Apart from that, it is a [`DependencySource`](crate::streams::DependencySource).
 ///
 /// ```
 /// use futures::StreamExt;
@@ -97,8 +98,8 @@ pub struct PriorityDependencySource<K, T> {
 }
 
 impl<K: Clone + Ord + Debug, T> PriorityDependencySource<K, T> {
-    /// The tasks of a graph, each key with its own. What has completed or was aborted in the graph
-    /// needs none; what is running there is under way here.
+    /// Creates a source from the tasks of a graph, by key. Nodes that have completed or were aborted need no task;
+    /// running nodes count as pulled.
     pub fn new(
         graph: &DependencyGraph<K>,
         tasks: impl IntoIterator<Item = (K, T)>,
@@ -108,7 +109,7 @@ impl<K: Clone + Ord + Debug, T> PriorityDependencySource<K, T> {
         Ok(Self::over(keyed.of_graph(graph, by_key(tasks)?)?))
     }
 
-    /// An empty source that is open until it is closed.
+    /// Creates an empty source, which is open until it is closed.
     pub fn open(options: PriorityDependencyOptions<K, T>) -> Self {
         Self::over(Keyed::open(options.ageing, options.priority))
     }

@@ -35,7 +35,7 @@ struct Shared<T> {
     state: Mutex<State<T>>,
     issuer: Issuer,
     clock: Clock,
-    /// Whether it matters since when a task has been in line.
+    /// Whether tasks age.
     ages: bool,
     /// Notifies all listeners of a change.
     changed: Arc<Notify>,

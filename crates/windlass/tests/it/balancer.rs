@@ -1,4 +1,4 @@
-//! Limits that move to where they are used.
+//! The balancer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -141,11 +141,11 @@ async fn a_limit_of_0_grows_again() {
     assert_eq!(team.limits(), cpus(1));
     drop(permit);
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(team.limits(), cpus(0), "nobody wants it any more");
+    assert_eq!(team.limits(), cpus(0), "it is idle");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_grows_for_those_who_ask_for_more_than_it_is() {
+async fn a_limit_grows_for_clients_that_request_more_than_it() {
     let acquires: [fn(&ResourceCapacity) -> bool; 3] = [
         |team| team.try_acquire(cpus(2)).is_ok(),
         |team| team.acquire_immediate(cpus(2)).is_ok(),
@@ -167,7 +167,7 @@ async fn a_limit_grows_for_those_who_ask_for_more_than_it_is() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_refused() {
     let (_cluster, [a, _], _) = two_teams();
     let new = |children, options| HierarchicalBalancer::new(children, options).map(drop);
     let child = |capacity: &ResourceCapacity, min, max| BalancedCapacity {

@@ -1,4 +1,4 @@
-//! Works made of many.
+//! Batches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use windlass::{BatchWork, Phase, SubmitError, WorkSpec, WorkState};
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn children_come_lazily_and_never_more_than_the_width_are_alive() {
+async fn children_are_created_lazily_and_at_most_width_are_alive() {
     let (mut scheduler, mut events) = watched(100);
     let yielded = Arc::new(AtomicUsize::new(0));
     let count = yielded.clone();
@@ -125,7 +125,7 @@ async fn a_cancelled_batch_cancels_its_children_and_adds_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_iterator_is_the_batchs_panic() {
+async fn a_panic_of_the_iterator_fails_the_batch() {
     let mut scheduler = scheduler(4);
     let children = || {
         (0..10).map(|n| match n {
@@ -152,7 +152,7 @@ async fn a_child_that_can_never_run_fails_the_batch() {
     _ = scheduler.run_until_done().await;
     assert_eq!(state(&scheduler, batch), WorkState::Failed);
     let Err(refused @ SubmitError::Cost(_)) = scheduler.submit(ok("never").needs(needs)) else {
-        panic!("nobody has that")
+        panic!("no level declares that")
     };
     assert_eq!(last_error(&scheduler, batch), format!("a child was refused: {refused}"));
 }
@@ -175,7 +175,7 @@ fn a_batch_has_a_width() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_iterator_is_not_asked_again_after_a_failure() {
+async fn the_iterator_is_not_advanced_after_a_failure() {
     let mut scheduler = scheduler(100);
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();

@@ -25,7 +25,7 @@ async fn a_work_cancelled_before_its_start_never_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_work_is_told_at_once_and_cancelled_once_when_it_returns() {
+async fn a_cancel_triggers_the_token_at_once_and_the_work_is_cancelled_when_it_returns() {
     let answers = [WorkOutcome::Success, failed("late"), retry(secs(1)), WorkOutcome::Cancelled];
     for answer in answers {
         let (mut scheduler, mut events) = watched(1);
@@ -74,7 +74,7 @@ async fn a_cancel_of_an_ended_or_unknown_work_is_false() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_uncooperative_work_is_dropped_after_its_grace() {
+async fn a_work_that_ignores_its_token_is_dropped_after_its_grace() {
     let (mut scheduler, mut events) = watch(WorkScheduler::builder().cancel_grace(ms(200)));
     let work = add(&scheduler, deaf("work"));
     let handle = scheduler.handle();
@@ -88,7 +88,7 @@ async fn an_uncooperative_work_is_dropped_after_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_grace_a_cancelled_work_may_take_its_time() {
+async fn without_a_grace_a_run_waits_for_cancelled_works() {
     let (mut scheduler, mut events) = watched(1);
     let work = add(&scheduler, takes("work", secs(3600)));
     let handle = scheduler.handle();
@@ -101,7 +101,7 @@ async fn without_a_grace_a_cancelled_work_may_take_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_during_a_retry_delay_ends_now() {
+async fn a_cancel_ends_a_retry_delay_at_once() {
     let (mut scheduler, mut events) = watched(1);
     let work = add(&scheduler, answers("work", ms(0), &[retry(secs(60))]).retries(1));
     let handle = scheduler.handle();
@@ -176,19 +176,19 @@ async fn a_scheduler_whose_run_was_dropped_can_run_again() {
 
 #[test]
 #[should_panic(expected = "max_concurrency is 0, so nothing could ever run")]
-fn no_concurrency_at_all_panics_in_new() {
+fn a_concurrency_of_zero_panics_in_new() {
     let config = WorkSchedulerConfig { max_concurrency: 0, ..WorkSchedulerConfig::default() };
     let _ = WorkScheduler::new(config);
 }
 
 #[test]
-fn no_concurrency_at_all_is_an_error_of_the_builder() {
+fn a_concurrency_of_zero_is_an_error_of_the_builder() {
     let refused = WorkScheduler::builder().max_concurrency(0).build();
     assert_eq!(refused.err(), Some(BuildError::NoConcurrency));
 }
 
 #[test]
-fn one_work_per_processor_runs_unless_the_settings_say_otherwise() {
+fn the_default_concurrency_is_one_work_per_processor() {
     let WorkSchedulerConfig { max_concurrency, retry_delay, event_tx } = Default::default();
     let processors = std::thread::available_parallelism().expect("the system knows").get();
     assert_eq!((max_concurrency, retry_delay), (processors, Duration::from_secs(1)));
@@ -196,7 +196,7 @@ fn one_work_per_processor_runs_unless_the_settings_say_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_while_a_cancelled_run_is_ending_is_cancelled_at_once() {
+async fn a_work_submitted_while_a_cancelled_run_ends_is_cancelled_at_once() {
     let (mut scheduler, mut events) = watched(4);
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
@@ -221,7 +221,7 @@ async fn what_comes_while_a_cancelled_run_is_ending_is_cancelled_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancel_all_blocks_nobody_and_leaves_the_run_to_end() {
+async fn cancel_all_cancels_dependents_instead_of_blocking_them() {
     let (mut scheduler, mut events) = watched(1);
     let first = add(&scheduler, obedient("first"));
     let second = add(&scheduler, ok("second").after([first]));
@@ -242,7 +242,7 @@ async fn cancel_all_blocks_nobody_and_leaves_the_run_to_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_until_cancelled_goes_on_while_there_is_nothing_to_do() {
+async fn a_run_until_cancelled_continues_without_works() {
     let (mut scheduler, mut events) = watched(1);
     let (handle, cancel) = (scheduler.handle(), CancellationToken::new());
     let stop = cancel.clone();
@@ -265,7 +265,7 @@ async fn a_body_that_cancels_its_own_token_is_still_stopped_in_time() {
     let mut scheduler = scheduler(1);
     let cancels = act("cancels", |ctx| async move {
         ctx.cancel_token().cancel();
-        assert!(!ctx.is_cancelled(), "nobody has asked it to stop");
+        assert!(!ctx.is_cancelled(), "it was not asked to stop");
         assert_eq!(ctx.suspend(async { 42 }).await, Ok(42));
         std::future::pending().await
     });
@@ -277,7 +277,7 @@ async fn a_body_that_cancels_its_own_token_is_still_stopped_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_reopened_while_a_cancelled_run_ends_is_cancelled() {
+async fn a_work_reopened_while_a_cancelled_run_ends_is_cancelled() {
     let mut scheduler = scheduler(9);
     let broken = answers("broken", ms(0), &[failed("broken"), WorkOutcome::Success]);
     let broken = add(&scheduler, broken);
@@ -306,7 +306,7 @@ async fn what_is_reopened_while_a_cancelled_run_ends_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_became_of_one_attempt_is_no_matter_of_the_next_on_the_same_runner() {
+async fn the_state_of_an_attempt_does_not_leak_into_the_next_on_its_runner() {
     let marks: [fn(&WorkContext); 3] = [
         |ctx| assert!(ctx.handle().cancel(ctx.id)),
         |ctx| ctx.cancel_token().cancel(),
@@ -321,7 +321,7 @@ async fn what_became_of_one_attempt_is_no_matter_of_the_next_on_the_same_runner(
         add(&scheduler, marked);
         let next = act("next", |ctx| {
             let is_told = ctx.is_cancelled() || ctx.cancel_token().is_cancelled();
-            assert!(!is_told, "nobody has asked this one to stop");
+            assert!(!is_told, "this one was not asked to stop");
             async { retry(ms(1)) }
         });
         let next = add(&scheduler, next);
@@ -355,7 +355,7 @@ async fn a_run_whose_token_is_cancelled_already_starts_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_cancelled_before_the_first_poll_of_its_run_keeps_everything_from_starting() {
+async fn a_token_cancelled_before_the_first_poll_of_its_run_prevents_all_starts() {
     let mut scheduler = scheduler(4);
     for name in ["a", "b", "c"] {
         add(&scheduler, act(name, |_| async { unreachable!("the run is cancelled") }));

@@ -1,4 +1,4 @@
-//! Shared capacity: what it gives, what it refuses and says about it, and who is served next.
+//! Shared capacity: what it grants, what it refuses and why, and which waiter is served next.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use futures::FutureExt;
 use tokio::time::{Instant, advance};
 use windlass::core::{RateError, Short};
 use windlass::{
-    Amount, ImpossibleCost, Quota, Rate, ReconcileError, Refusal, ResourceCapacity, ResourceCost,
+    Amount, ImpossibleCost, Quota, Rate, ReconcileError, ResourceCapacity, ResourceCost,
+    TryAcquireError,
 };
 
 use crate::support::{cost, cpus, poll_once, processor_time, settle};
@@ -29,7 +30,7 @@ fn per_second(n: u32) -> Rate {
 }
 
 #[test]
-fn all_or_nothing_over_the_whole_chain() {
+fn an_acquire_takes_at_every_level_or_nowhere() {
     let (cluster, [a, b]) = two_teams();
     let _held = a.try_acquire(cpus(6)).expect("everything is free");
     assert!(b.try_acquire(cpus(6)).is_err());
@@ -63,8 +64,8 @@ fn releasing_more_than_is_held_is_an_error_that_changes_nothing() {
     a.acquire_immediate(cpus(2)).expect("everything is free");
     let error = a.release(cpus(3)).expect_err("only two are held");
     assert_eq!(error.to_string(), "cannot release 3 of \"cpu\": only 2 is held");
-    assert_eq!((a.available(), cluster.available()), (cpus(6), cpus(8)), "nobody is credited");
-    let error = a.release(cost([("gpu", 1)])).expect_err("nobody declares it");
+    assert_eq!((a.available(), cluster.available()), (cpus(6), cpus(8)), "no level is credited");
+    let error = a.release(cost([("gpu", 1)])).expect_err("no level declares it");
     assert_eq!((error.held, error.released), (Amount::ZERO, Amount::from(1)));
 }
 
@@ -84,8 +85,8 @@ fn a_name_that_no_level_declares_is_refused_with_the_nearest() {
     let (_cluster, [a, _]) = two_teams();
     let expected = ImpossibleCost::Unknown { name: "cpus".into(), nearest: Some("cpu".into()) };
     assert_eq!(a.validate_cost(cost([("cpus", 1)])), Err(expected.clone()));
-    let refusal = a.try_acquire(cost([("cpus", 1)])).expect_err("nobody declares it");
-    assert_eq!(refusal, Refusal::Impossible(expected));
+    let refusal = a.try_acquire(cost([("cpus", 1)])).expect_err("no level declares it");
+    assert_eq!(refusal, TryAcquireError::Impossible(expected));
     assert_eq!(refusal.to_string(), "unknown resource \"cpus\"; did you mean \"cpu\"?");
     assert!(!a.can_acquire(cost([("cpus", 1)])));
 }
@@ -117,39 +118,40 @@ fn a_cost_above_a_limit_is_refused_naming_the_level() {
 }
 
 #[test]
-fn a_refusal_tells_everything_that_was_short_and_where() {
+fn a_refusal_lists_every_shortage_with_its_level() {
     let (_cluster, [a, b]) = two_teams();
     let _held = [a.try_acquire(cpus(7)), b.try_acquire(cpus(2))].map(|p| p.expect("they fit"));
     let refusal = a.try_acquire(cpus(2)).expect_err("there is one left at either level");
-    let text = "2 of \"cpu\" cannot be had now: this level has 1 free; \
-                2 of \"cpu\" cannot be had now: \"cluster\" has 1 free";
+    let text = "requires 2 of \"cpu\", but this level has 1 free; \
+                requires 2 of \"cpu\", but \"cluster\" has 1 free";
     assert_eq!(refusal.to_string(), text);
-    let Refusal::Short { shortfalls } = refusal else { panic!("{refusal}") };
+    let TryAcquireError::Short { shortfalls } = refusal else { panic!("{refusal}") };
     assert_eq!(shortfalls.iter().map(|short| short.level.above).collect::<Vec<_>>(), [0, 1]);
     assert!(matches!(shortfalls[0].why, Short::Limit { free: 10_000, reserved: 0 }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_tells_when_time_will_help() {
+async fn a_refusal_by_a_rate_contains_the_time_when_it_fits() {
     let capacity = ResourceCapacity::new(ResourceCost::new());
     capacity.set_rate("cpu", per_second(2)).expect("it makes sense");
     let minute = Quota { amount: Amount::from(2), window: Duration::from_secs(60) };
     capacity.set_quota("calls", minute).expect("it makes sense");
     drop(capacity.try_acquire(cost([("cpu", 2), ("calls", 2)])).expect("both start full"));
     let refused = |wanted| capacity.try_acquire(&wanted).expect_err("both are used up").to_string();
-    let text = "1 of \"cpu\" cannot be had now: this level has it in 500ms";
+    let text = "requires 1 of \"cpu\", but this level has enough again in 500ms";
     assert_eq!(refused(cpus(1)), text);
-    let text = "1 of \"calls\" cannot be had now: this level has it in the window 60s from now";
+    let text =
+        "requires 1 of \"calls\", but this level has enough again in the window that begins in 60s";
     assert_eq!(refused(cost([("calls", 1)])), text);
 }
 
 #[test]
-fn peek_is_the_least_along_the_chain_and_none_if_any_is_exhausted() {
+fn peek_returns_the_minimum_of_all_levels_and_none_if_one_is_exhausted() {
     let cluster = ResourceCapacity::new(cost([("cpu", 10), ("disk", 5)]));
     let team = cluster.child(cost([("cpu", 8), ("gpu", 2)]));
     let _held = cluster.try_acquire(cpus(7)).expect("everything is free");
     assert_eq!(team.peek(), Some(cost([("cpu", 3), ("disk", 5), ("gpu", 2)])));
-    let _disk = cluster.try_acquire(cost([("disk", 5)])).expect("nobody uses it");
+    let _disk = cluster.try_acquire(cost([("disk", 5)])).expect("it is free");
     assert_eq!(team.peek(), None);
 }
 
@@ -226,7 +228,7 @@ async fn taking_from_a_rate_counts_a_start_and_giving_back_gives_nothing_back() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_is_new_in_each_window() {
+async fn a_quota_is_full_again_in_each_window() {
     let api = ResourceCapacity::new(cpus(8));
     let team = api.child(ResourceCost::new());
     let ten = Quota { amount: Amount::from(10), window: Duration::from_secs(60) };
@@ -240,7 +242,7 @@ async fn a_quota_is_new_in_each_window() {
 }
 
 #[test]
-fn a_rate_that_makes_no_sense_is_refused() {
+fn an_invalid_rate_is_refused() {
     let capacity = ResourceCapacity::new(cpus(1));
     assert_eq!(capacity.set_rate("calls", per_second(0)), Err(RateError::ZeroAmount));
     let empty = Quota { amount: Amount::from(1), window: Duration::ZERO };
@@ -249,7 +251,7 @@ fn a_rate_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_count_and_tell_how_it_goes_lately() {
+async fn metrics_count_requests_and_have_recent_rates() {
     let (cluster, [a, _]) = two_teams();
     assert_eq!(cluster.metrics().rolling.over, Duration::ZERO);
     let held = a.try_acquire(cpus(8)).expect("everything is free");
@@ -272,7 +274,7 @@ async fn metrics_count_and_tell_how_it_goes_lately() {
 }
 
 #[tokio::test]
-async fn a_subscriber_is_told_of_releases_and_of_changed_limits() {
+async fn a_subscriber_is_notified_of_releases_and_changed_limits() {
     let (cluster, [a, b]) = two_teams();
     let mut changes = a.subscribe();
     assert!(changes.changed().now_or_never().is_none(), "nothing has happened");
@@ -286,7 +288,7 @@ async fn a_subscriber_is_told_of_releases_and_of_changed_limits() {
 }
 
 #[test]
-fn a_child_that_nobody_has_any_more_leaves_its_parent_whole() {
+fn dropping_a_child_leaves_its_parent_whole() {
     let cluster = ResourceCapacity::new(cpus(10));
     let child = cluster.child(cpus(8));
     child.acquire_immediate(cpus(3)).expect("everything is free");

@@ -107,7 +107,7 @@ fn nested(handle: WorkHandle, depth: u32) -> WorkSpec {
 }
 
 #[tokio::test]
-async fn nested_failures_tell_their_cause_once_and_have_a_bounded_chain_of_sources() {
+async fn nested_failures_name_their_cause_once_and_have_a_bounded_chain_of_sources() {
     for (depth, reaches_the_first) in [(5, true), (300, false)] {
         let mut scheduler = scheduler(1);
         let outer = scheduler.spawn(nested(scheduler.handle(), depth)).expect("it can run");

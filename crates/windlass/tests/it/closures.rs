@@ -3,12 +3,12 @@
 use std::error::Error;
 
 use windlass::{
-    Fatal, WorkError, WorkScheduler, WorkSchedulerConfig, WorkSpec, WorkState, work_async,
-    work_cpu_after, work_fn, work_once,
+    Fatal, WorkError, WorkScheduler, WorkSpec, WorkState, work_async, work_cpu_after, work_fn,
+    work_once,
 };
 
 fn scheduler() -> WorkScheduler {
-    WorkScheduler::new(WorkSchedulerConfig::default())
+    WorkScheduler::default()
 }
 
 /// Runs one work and returns its state, its attempts and its last error.

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass::{
-    CancellationToken, ResourceCapacity, WorkContext, WorkError, WorkScheduler,
-    WorkSchedulerConfig, WorkSpec, WorkState, pool, work_cpu, work_once,
+    CancellationToken, ResourceCapacity, WorkContext, WorkError, WorkScheduler, WorkSpec,
+    WorkState, pool, work_cpu, work_once,
 };
 
 use crate::support::{BusyPool, cpus, poll_once};
 
 fn scheduler() -> WorkScheduler {
-    let retry_delay = Duration::from_millis(1);
-    WorkScheduler::new(WorkSchedulerConfig { retry_delay, ..WorkSchedulerConfig::default() })
+    let builder = WorkScheduler::builder().retry_delay(Duration::from_millis(1));
+    builder.build().expect("it makes sense")
 }
 
 #[tokio::test]
-async fn a_closure_runs_on_the_pool_and_is_tried_again() {
+async fn a_closure_runs_on_the_pool_and_is_retried() {
     let mut scheduler = scheduler();
     let work = work_cpu("third time", |ctx| {
         let name = std::thread::current().name().map(str::to_owned);
@@ -56,7 +56,7 @@ async fn a_cancel_reaches_a_body_that_computes() {
 }
 
 #[tokio::test]
-async fn a_panic_on_the_pool_is_the_works_own() {
+async fn a_panic_on_the_pool_fails_the_work() {
     let mut scheduler = scheduler();
     let work = work_cpu::<(), _>("broken", |_| panic!("out of numbers"));
     let id = scheduler.submit(work).expect("it fits");
@@ -67,7 +67,7 @@ async fn a_panic_on_the_pool_is_the_works_own() {
 }
 
 #[tokio::test]
-async fn a_body_nobody_waits_for_any_more_is_asked_to_stop() {
+async fn a_body_on_the_pool_is_asked_to_stop_when_its_run_is_dropped() {
     let stopped = Arc::new(AtomicBool::new(false));
     let begun = Arc::new(Notify::new());
     let (seen, tell) = (stopped.clone(), begun.clone());
@@ -90,7 +90,7 @@ async fn a_body_nobody_waits_for_any_more_is_asked_to_stop() {
     }
 }
 
-/// A body that is deaf to everything until it is let go, and how many like it compute just now.
+/// A body that ignores its token until it is released, and how many such bodies run now.
 fn deaf() -> (WorkSpec, Arc<AtomicUsize>, mpsc::Sender<()>) {
     let (let_go, may_go) = mpsc::channel();
     let may_go = std::sync::Mutex::new(may_go);
@@ -99,7 +99,7 @@ fn deaf() -> (WorkSpec, Arc<AtomicUsize>, mpsc::Sender<()>) {
     let work = work_cpu("deaf", move |ctx| {
         assert_eq!(now.fetch_add(1, Ordering::SeqCst), 0, "one attempt at a time");
         if ctx.attempt == 1 {
-            may_go.lock().expect("nobody panics").recv().expect("somebody lets it go");
+            may_go.lock().expect("no holder panics").recv().expect("the test releases it");
         }
         now.fetch_sub(1, Ordering::SeqCst);
         Ok(())
@@ -108,7 +108,7 @@ fn deaf() -> (WorkSpec, Arc<AtomicUsize>, mpsc::Sender<()>) {
 }
 
 #[tokio::test]
-async fn a_body_that_is_out_of_time_keeps_its_slot_until_it_returns() {
+async fn a_body_on_the_pool_that_times_out_keeps_its_slot_until_it_returns() {
     let (work, computing, let_go) = deaf();
     let builder = WorkScheduler::builder().cancel_grace(Duration::ZERO).max_concurrency(1);
     let builder = builder.retry_delay(Duration::from_millis(1));
@@ -131,7 +131,7 @@ async fn a_body_that_is_out_of_time_keeps_its_slot_until_it_returns() {
 }
 
 #[tokio::test]
-async fn a_body_whose_run_was_dropped_keeps_what_it_has_until_it_returns() {
+async fn a_body_on_the_pool_whose_run_is_dropped_keeps_its_resources_until_it_returns() {
     let (work, computing, let_go) = deaf();
     let machine = ResourceCapacity::new(cpus(1));
     let mut scheduler =
@@ -209,7 +209,7 @@ async fn a_work_keeps_its_slot_until_the_last_of_its_tasks_has_returned() {
 }
 
 #[tokio::test]
-async fn a_work_whose_body_gives_up_a_task_keeps_its_slot_until_that_returns() {
+async fn a_work_whose_body_drops_a_task_keeps_its_slot_until_the_task_returns() {
     let (let_go, is_let_go) = mpsc::channel::<()>();
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let busy = Arc::new(AtomicUsize::new(0));

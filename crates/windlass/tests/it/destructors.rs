@@ -1,4 +1,4 @@
-//! What is the user's may do anything when it is dropped: use a handle, or panic.
+//! Destructors of the user's values may do anything: use a handle, or panic.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,7 +51,7 @@ fn shut(last: impl FnOnce() + Send + 'static) -> impl Future<Output = ()> + Send
     }
 }
 
-/// Something that uses everything that a handle has.
+/// Returns a closure that uses many methods of a handle.
 fn uses(handle: &WorkHandle, log: &Log) -> impl FnOnce() + Send + use<> {
     let (handle, log) = (handle.clone(), log.clone());
     move || {
@@ -73,9 +73,9 @@ fn a_refused_work_may_use_a_handle_when_it_is_dropped() {
         let (scheduler, log) = (scheduler(1), Log::default());
         let gpu = ResourceCost::from([("gpu", 1)]);
         let never = last("never", uses(scheduler.as_ref(), &log)).needs(gpu);
-        scheduler.submit(never).expect_err("nobody has that");
+        scheduler.submit(never).expect_err("no level declares that");
         let unknown = last("unknown", uses(scheduler.as_ref(), &log)).after([foreign()]);
-        scheduler.submit(unknown).expect_err("nobody is called that");
+        scheduler.submit(unknown).expect_err("it is another scheduler's");
         let late = last("late", uses(scheduler.as_ref(), &log));
         let handle = scheduler.handle();
         drop(scheduler);
@@ -165,7 +165,7 @@ fn children_that_are_forgotten_for_a_retry_may_use_a_handle() {
         let parent = act("parent", move |ctx| {
             ctx.add_child(last("child", uses(&handle, &seen))).expect("it runs");
             async move {
-                ctx.join_children().await.expect("nobody asks it to stop");
+                ctx.join_children().await.expect("it is not asked to stop");
                 if ctx.attempt == 1 { retry(ms(1)) } else { WorkOutcome::Success }
             }
         });
@@ -177,7 +177,7 @@ fn children_that_are_forgotten_for_a_retry_may_use_a_handle() {
 }
 
 #[test]
-fn a_panic_of_a_forgotten_body_is_nobodys_business() {
+fn a_panic_in_the_drop_of_a_forgotten_body_is_contained() {
     in_time(|| async {
         let mut scheduler = WorkScheduler::builder().keep_ended(0).build().expect("slots");
         for _ in 0..5 {
@@ -269,7 +269,7 @@ fn a_future_that_panics_when_its_run_is_dropped_is_cancelled() {
 }
 
 #[test]
-fn a_gate_that_panics_when_it_is_dropped_is_nobodys_business() {
+fn a_panic_in_the_drop_of_a_gate_is_contained() {
     in_time(|| async {
         let mut scheduler = scheduler(1);
         let gate = || shut(|| panic!("on purpose"));
@@ -290,7 +290,7 @@ fn a_gate_that_panics_when_it_is_dropped_is_nobodys_business() {
 }
 
 #[test]
-fn a_gate_is_watched_also_if_its_work_is_held_back_meanwhile() {
+fn a_gate_is_polled_also_if_its_work_gets_a_dependency_meanwhile() {
     in_time(|| async {
         let (mut scheduler, mut events) = watch(WorkScheduler::builder().keep_ended(0));
         let gated = add(&scheduler, ok("gated").gate(sleep(ms(20))));
@@ -311,7 +311,7 @@ fn a_gate_is_watched_also_if_its_work_is_held_back_meanwhile() {
 }
 
 #[test]
-fn what_a_destructor_submits_as_a_run_returns_is_not_cancelled() {
+fn a_work_submitted_by_a_destructor_as_a_run_returns_is_not_cancelled() {
     in_time(|| async {
         let (mut scheduler, mut events) = watch(WorkScheduler::builder().keep_ended(0));
         let log = Log::default();
@@ -380,7 +380,7 @@ fn a_gate_that_panics_when_it_is_dropped_fails_its_work() {
             add(&scheduler, ok("gated").gate(gate))
         });
         let done = tokio::time::timeout(secs(1), scheduler.run_until_done()).await;
-        assert!(done.is_ok(), "nobody waits for them");
+        assert!(done.is_ok(), "no work waits for them");
         assert_eq!(last_error(&scheduler, works[0]), "the work panicked: on purpose");
         assert_eq!(last_error(&scheduler, works[1]), "the work panicked: it does not open");
         assert_eq!(scheduler.metrics().failed, 2);

@@ -1,4 +1,4 @@
-//! Who waits for whom, and in which order those who are ready start.
+//! Dependencies, and the order in which ready works start.
 
 use windlass::{
     Ageing, Amount, Dependency, DependencyError, ReopenError, SubmitError, WorkScheduler,
@@ -34,7 +34,7 @@ async fn a_dependency_that_has_ended_when_a_work_is_added_counts_at_once() {
     assert_eq!(events.seen(), ["0ns late Blocked 0", "0ns met Running 1", "0ns met Success 1"]);
 }
 
-/// How a work ends that follows others by these edges.
+/// Returns how a work with these dependencies ends.
 async fn check_edges(edges: &[(&str, &str)], end: &str) {
     let mut scheduler = scheduler(4);
     let mut after = Vec::new();
@@ -71,7 +71,7 @@ async fn check_edges(edges: &[(&str, &str)], end: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edges_say_which_end_counts() {
+async fn each_kind_of_dependency_is_met_by_its_end() {
     const CASES: [(&str, &str, &str); 15] = [
         ("success", "succeeds", "Success 1"),
         ("success", "is skipped", "Success 1"),
@@ -95,7 +95,7 @@ async fn edges_say_which_end_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_skip_is_decided_when_all_edges_are_and_a_block_wins() {
+async fn a_skip_is_decided_after_all_dependencies_and_a_block_wins() {
     check_edges(&[("failed", "succeeds"), ("success", "succeeds")], "skipped Success 0").await;
     check_edges(&[("failed", "succeeds"), ("success", "fails")], "Blocked 0").await;
     check_edges(&[("success", "fails"), ("failed", "succeeds")], "Blocked 0").await;
@@ -138,7 +138,7 @@ async fn a_dependency_can_be_added_while_running_to_what_has_begun_no_attempt() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_between_two_attempts_cannot_wait_for_anything_new() {
+async fn a_work_between_two_attempts_cannot_get_another_dependency() {
     let mut scheduler = scheduler(1);
     let other = add(&scheduler, takes("other", secs(5)));
     let tried = answers("tried", ms(0), &[retry(secs(10)), windlass::WorkOutcome::Success]);
@@ -155,7 +155,7 @@ async fn a_work_between_two_attempts_cannot_wait_for_anything_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_unknown_its_own_or_a_cycle_is_refused_and_nothing_changes() {
+async fn an_unknown_own_or_cyclic_dependency_is_refused_and_nothing_changes() {
     let (mut scheduler, mut events) = watched(1);
     let a = add(&scheduler, ok("a"));
     let b = add(&scheduler, ok("b").after([a]));
@@ -254,7 +254,7 @@ async fn ready_works_start_by_priority_and_then_in_the_order_of_becoming_ready()
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_makes_works_more_urgent_if_the_scheduler_says_so() {
+async fn ageing_makes_waiting_works_more_urgent() {
     for (rate, first) in [(0, "urgent"), (1, "old")] {
         let ageing = Ageing::new(Amount::from(rate), None).expect("a rate");
         let builder = WorkScheduler::builder().max_concurrency(1).ageing(ageing);

@@ -1,18 +1,25 @@
-//! What a scheduler tells of its works.
+//! Events.
 
 use std::collections::BTreeMap;
 
+use tokio::sync::mpsc;
 use windlass::{
     CancellationToken, Notice, Phase, WorkEvent, WorkHandle, WorkId, WorkOutcome, WorkScheduler,
-    WorkState, work_fn,
+    WorkSchedulerConfig, WorkState, work_fn,
 };
 
 use crate::support::*;
 
+/// A scheduler as the original design configures it, and the receiver of its channel for three events.
+fn scheduler_with_channel() -> (WorkScheduler, mpsc::Receiver<WorkEvent>) {
+    let (event_tx, events) = mpsc::channel(3);
+    let event_tx = Some(event_tx);
+    (WorkScheduler::new(WorkSchedulerConfig { event_tx, ..Default::default() }), events)
+}
+
 #[tokio::test(start_paused = true)]
-async fn events_that_do_not_fit_are_dropped_and_counted() {
-    let (event_tx, mut events) = tokio::sync::mpsc::channel(3);
-    let mut scheduler = WorkScheduler::builder().event_tx(event_tx).build().expect("slots");
+async fn events_that_do_not_fit_into_the_channel_are_dropped_and_counted() {
+    let (mut scheduler, mut events) = scheduler_with_channel();
     for n in 0..5 {
         add(&scheduler, ok(&format!("work {n}")));
     }
@@ -25,13 +32,34 @@ async fn events_that_do_not_fit_are_dropped_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_nobody_reads_any_more_are_counted_too() {
-    let (event_tx, events) = tokio::sync::mpsc::channel(3);
-    let mut scheduler = WorkScheduler::builder().event_tx(event_tx).build().expect("slots");
+async fn events_are_counted_after_the_receiver_of_the_channel_is_dropped() {
+    let (mut scheduler, events) = scheduler_with_channel();
     drop(events);
     add(&scheduler, ok("work"));
     _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().events_dropped, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_channel_receives_the_events_of_a_subscription_that_change_a_state() {
+    let (event_tx, mut channel) = mpsc::channel(1000);
+    let config = WorkSchedulerConfig { event_tx: Some(event_tx), ..Default::default() };
+    let mut scheduler = WorkScheduler::new(config);
+    let subscription = scheduler.subscribe();
+    fill(scheduler.as_ref());
+    _ = scheduler.run_until_done().await;
+    add(&scheduler, ok("cancelled by the drop"));
+    drop(scheduler);
+    let mut sent = Vec::new();
+    while let Some(event) = channel.recv().await {
+        sent.push(event);
+    }
+    let published = changes(subscription).await.into_iter().map(|notice| match notice {
+        Notice::Event(event) => event,
+        Notice::Missed(_) => panic!("nothing was missed"),
+    });
+    assert_eq!(sent, published.filter(WorkEvent::changes_state).collect::<Vec<_>>());
+    check_order(&sent);
 }
 
 /// A graph in which everything happens.
@@ -100,7 +128,7 @@ async fn events_are_in_order_on_several_threads() {
     check_order(&events.take());
 }
 
-/// Everything that a subscriber is told, until the scheduler is gone.
+/// Returns everything that a subscriber receives until the scheduler is dropped.
 async fn changes(mut subscription: windlass::Subscription) -> Vec<Notice> {
     let mut notices = Vec::new();
     while let Some(notice) = subscription.recv().await {
@@ -110,7 +138,7 @@ async fn changes(mut subscription: windlass::Subscription) -> Vec<Notice> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_is_told_of_every_phase() {
+async fn a_subscriber_receives_every_phase() {
     let mut scheduler = scheduler(1);
     let told = scheduler.subscribe();
     let work = work_fn("work", |ctx| async move {
@@ -128,11 +156,11 @@ async fn a_subscriber_is_told_of_every_phase() {
     let mut numbers = Vec::new();
     let mut phases: BTreeMap<WorkId, Vec<String>> = BTreeMap::new();
     for notice in changes(told).await {
-        let Notice::Change(change) = notice else { panic!("nothing was missed") };
-        numbers.push(change.number);
-        let phase = format!("{:?}", change.phase);
+        let Notice::Event(event) = notice else { panic!("nothing was missed") };
+        numbers.push(event.number);
+        let phase = format!("{:?}", event.phase);
         let phase = phase.split(' ').next().unwrap_or_default().to_owned();
-        phases.entry(change.id).or_default().push(phase);
+        phases.entry(event.id).or_default().push(phase);
     }
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     let first = [
@@ -153,7 +181,7 @@ async fn a_subscriber_is_told_of_every_phase() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_counted_before_anybody_subscribes() {
+async fn events_are_numbered_before_the_first_subscription() {
     let mut scheduler = scheduler(1);
     let first = add(&scheduler, ok("first"));
     add(&scheduler, ok("second").after([first]));
@@ -163,7 +191,7 @@ async fn changes_are_counted_before_anybody_subscribes() {
     _ = scheduler.run_until_done().await;
     drop(scheduler);
     let numbers = changes(told).await.into_iter().map(|notice| match notice {
-        Notice::Change(change) => change.number,
+        Notice::Event(event) => event.number,
         Notice::Missed(_) => panic!("nothing was missed"),
     });
     let before = 3 + 4;
@@ -171,7 +199,7 @@ async fn changes_are_counted_before_anybody_subscribes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_subscriber_is_told_how_much_it_missed() {
+async fn a_slow_subscriber_receives_the_number_of_missed_events() {
     let mut scheduler = scheduler(1);
     let mut told = scheduler.subscribe();
     for _ in 0..2000 {
@@ -182,7 +210,7 @@ async fn a_slow_subscriber_is_told_how_much_it_missed() {
     drop(scheduler);
     let rest = changes(told).await;
     assert_eq!(missed as usize + rest.len(), 2000 * 3, "Ready, Running, Success");
-    let Notice::Change(first) = &rest[0] else { panic!("it is told once") };
+    let Notice::Event(first) = &rest[0] else { panic!("it is told once") };
     assert_eq!(first.number, missed + 1);
 }
 
@@ -194,7 +222,7 @@ async fn a_subscription_is_a_stream_that_ends_with_the_scheduler() {
     add(&handle, ok("work"));
     drop(scheduler);
     let phases = told.into_stream().map(|notice| match notice {
-        Notice::Change(change) => change.phase,
+        Notice::Event(event) => event.phase,
         Notice::Missed(_) => panic!("nothing was missed"),
     });
     assert_eq!(phases.collect::<Vec<_>>().await, [Phase::Ready, Phase::Cancelled]);
@@ -204,7 +232,7 @@ async fn a_subscription_is_a_stream_that_ends_with_the_scheduler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_tells_of_every_end() {
+async fn a_cancelled_run_emits_an_event_for_every_end() {
     let builder = WorkScheduler::builder().max_concurrency(3).cancel_grace(ms(1));
     let (mut scheduler, mut events) = watch(builder);
     fill(scheduler.as_ref());

@@ -1,4 +1,4 @@
-//! The examples assert their own results; here each runs as users run it, and says what it should.
+//! The examples assert their own results; here each runs as users run it, and its output is checked.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -37,13 +37,13 @@ fn catchup_applies_all_checkpoints_although_an_archive_is_rotten() {
 }
 
 #[test]
-fn backoff_tells_delays_and_ends() {
+fn backoff_prints_delays_and_ends() {
     let status = "Retrying in 500 ms (attempt 2 of 6)";
     check("backoff", &[status, "failed: no route; no retries left after attempt 2"]);
 }
 
 #[test]
-fn downloads_keep_to_both_limits_and_give_up_only_where_it_is_of_no_use() {
+fn downloads_keep_both_limits_and_give_up_only_on_fatal_errors() {
     let missing = "work \"alpha/404\" failed: there is no file 404";
     let hosts = ["alpha: 2 at once", "beta: 2 at once", "gamma: 2 at once"];
     let says = [&["3000 bytes", missing, "32 of 32 were seen to end"], hosts.as_slice()].concat();
@@ -61,7 +61,7 @@ fn live_graph_grows_until_it_is_complete() {
 }
 
 #[test]
-fn request_deadline_tells_who_was_late_and_who_waits() {
+fn request_deadline_reports_late_and_waiting_requests() {
     let late = "work \"stock\" failed: its deadline passed before it began";
     let waits = "held by \"orders\", \"invoices\"";
     check("request_deadline", &[late, waits, "none left open"]);

@@ -100,7 +100,7 @@ async fn a_failed_child_cancels_its_siblings_and_then_fails_the_parent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parent_says_which_child_failed_also_if_that_is_forgotten() {
+async fn a_parent_names_the_child_that_failed_also_after_it_is_forgotten() {
     let scheduler = WorkScheduler::builder().keep_ended(0).build();
     let mut scheduler = scheduler.expect("it can run something");
     let family = parent("parent", || vec![fails("breaks")]);
@@ -111,7 +111,7 @@ async fn a_parent_says_which_child_failed_also_if_that_is_forgotten() {
     assert_eq!(scheduler.metrics().total, 0);
 }
 
-/// Each of them fails because its only child does; the last one fails by itself.
+/// A chain of works that fail because their only child does; the last one fails by itself.
 fn failing(depth: u32) -> WorkSpec {
     match depth {
         0 => fails("deepest"),
@@ -252,7 +252,7 @@ async fn a_body_is_not_interrupted_by_a_failed_child() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parent_with_budget_is_retried_and_its_children_are_forgotten() {
+async fn a_parent_with_retries_left_is_retried_and_its_children_are_forgotten() {
     let (mut scheduler, mut events) = watched(4);
     let tries = Arc::new(AtomicU32::new(0));
     let family = parent("parent", move || {
@@ -279,7 +279,7 @@ async fn a_parent_with_budget_is_retried_and_its_children_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parent_that_fails_itself_takes_its_children_along() {
+async fn a_parent_that_fails_itself_cancels_its_children() {
     for (answer, end) in [(failed("by itself"), "Failed"), (WorkOutcome::Cancelled, "Cancelled")] {
         let (mut scheduler, mut events) = watched(4);
         let family = act("parent", move |ctx| {
@@ -298,7 +298,7 @@ async fn a_parent_that_fails_itself_takes_its_children_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn joining_suspends_so_that_the_parents_own_work_follows_its_children() {
+async fn join_children_returns_after_the_children_have_ended() {
     let (mut scheduler, mut events) = watched(1);
     let family = work_fn("parent", |ctx| async move {
         for n in 1..=3 {
@@ -324,7 +324,7 @@ async fn joining_suspends_so_that_the_parents_own_work_follows_its_children() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parent_has_what_its_children_bring() {
+async fn a_parent_receives_the_values_of_its_children() {
     let mut scheduler = scheduler(1);
     let sum = work_fn("sum", |ctx| async move {
         let fails = ctx.attempt == 1;
@@ -376,7 +376,7 @@ async fn joining_no_children_returns_and_a_cancel_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_stand_in_the_ordinary_line() {
+async fn children_wait_in_the_ordinary_queue() {
     let (mut scheduler, mut events) = watched(1);
     add(&scheduler, parent("parent", || vec![ok("child"), ok("urgent child").priority(3)]));
     add(&scheduler, ok("other"));
@@ -400,7 +400,7 @@ async fn a_deadline_of_a_parent_reaches_its_children_and_its_timeout_waits_for_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_is_over_has_nothing_to_do_with_the_children_of_the_next() {
+async fn an_attempt_that_is_over_does_not_see_the_children_of_the_next() {
     let mut scheduler = scheduler(9);
     let log = Log::default();
     let seen = log.clone();
@@ -410,7 +410,7 @@ async fn an_attempt_that_is_over_has_nothing_to_do_with_the_children_of_the_next
             if ctx.attempt == 1 {
                 tokio::spawn(async move {
                     sleep(ms(5)).await;
-                    let joined = old.join_children().await.expect("nobody asks it to stop");
+                    let joined = old.join_children().await.expect("it is not asked to stop");
                     seen.add(format!("{} children", joined.total));
                 });
                 return retry(ms(1));
@@ -430,7 +430,7 @@ fn chain(depth: u32) -> WorkSpec {
     parent("generation", move || (0..depth.min(1)).map(|_| chain(depth - 1)).collect())
 }
 
-/// How long a family of so many generations takes; the shortest of several runs.
+/// Returns the processor time of a family of so many generations, the shortest of several runs.
 async fn generations_take(depth: u32) -> Duration {
     let mut shortest = Duration::MAX;
     for _ in 0..4 {

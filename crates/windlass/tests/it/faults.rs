@@ -24,7 +24,7 @@ fn cost(gpu: u32, ram: u32) -> ResourceCost {
     ResourceCost::from([("gpu", gpu), ("ram", ram)])
 }
 
-/// A scheduler on a capacity that it shares, and everybody who is alive in it.
+/// A scheduler on a shared capacity, and a count of the bodies that are alive.
 struct Bench {
     capacity: ResourceCapacity,
     scheduler: WorkScheduler,
@@ -40,10 +40,10 @@ impl Bench {
         Self { capacity, scheduler, events, census: Census::default() }
     }
 
-    /// Everything has ended, exactly once each, and everything is free; then the scheduler runs
-    /// something else.
+    /// Asserts that every work has ended exactly once and that everything is free; then the scheduler runs
+    /// another work.
     async fn check(&mut self, case: &str) {
-        // Whoever was asked to stop needs one more poll for that.
+        // An attempt that was asked to stop needs one more poll for that.
         _ = self.scheduler.run_until_done().await;
         assert_done(&self.scheduler);
         assert_eq!(self.capacity.available(), cost(2, 4), "{case}: all of it is free");
@@ -53,17 +53,17 @@ impl Bench {
         next.expect("it is taken in").await.expect("the scheduler goes on");
     }
 
-    /// And nobody is left once it is gone.
+    /// Asserts that no body is left once the scheduler is dropped.
     async fn close(self, case: &str) {
         let Self { capacity, scheduler, census, .. } = self;
         drop(scheduler);
         settle().await;
-        assert_eq!(census.alive(), 0, "{case}: somebody is alive");
+        assert_eq!(census.alive(), 0, "{case}: a body is alive");
         assert_eq!(capacity.available(), cost(2, 4), "{case}: all of it is free");
     }
 }
 
-/// What goes wrong at some poll of a body.
+/// A fault at a poll of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Cancel,
@@ -74,7 +74,7 @@ enum Fault {
     ShutDown,
 }
 
-/// Has a fault happen just before a body is polled for the n-th time.
+/// Causes a fault just before a body is polled for the n-th time.
 #[derive(Clone)]
 struct Trap {
     fault: Fault,
@@ -118,7 +118,7 @@ impl Trap {
     }
 }
 
-/// A body that waits in every way there is.
+/// A body that waits in every possible way.
 async fn every_wait(ctx: WorkContext, census: Census) -> Result<(), WorkError> {
     let _one = census.one();
     yield_now().await;
@@ -169,7 +169,7 @@ fn child(name: &str, census: &Census) -> WorkSpec {
     child.needs(cost(1, 1))
 }
 
-/// How the work ended that ran into the trap.
+/// Returns how the work with the fault ended.
 async fn end_of_trapped(fault: Fault, at: usize, slots: usize) -> (Trap, WorkState) {
     let mut bench = Bench::new(slots);
     let trap = Trap::new(fault, at);
@@ -200,7 +200,7 @@ async fn end_of_trapped(fault: Fault, at: usize, slots: usize) -> (Trap, WorkSta
     }
     let end = state(&bench.scheduler, parent);
     let followed = state(&bench.scheduler, follower).is_success();
-    assert!(end.is_success() || !followed, "{case}: nobody follows what did not succeed");
+    assert!(end.is_success() || !followed, "{case}: no work follows one that did not succeed");
     bench.close(&case).await;
     (trap, end)
 }
@@ -225,7 +225,7 @@ fn at_every_await_point_a_fault_leaves_nothing_behind() {
                         assert_eq!(ended, WorkState::Success, "nothing went wrong");
                         break;
                     }
-                    // What is asked for elsewhere may come too late for the last poll.
+                    // A request of another thread may come too late for the last poll.
                     let in_time = ended == end || ended == WorkState::Success;
                     assert!(in_time, "{fault:?} before poll {}: {ended}", points + 1);
                     points += 1;
@@ -345,7 +345,7 @@ async fn drop_a_run(seed: u64) {
     // It may have returned by then.
     let _ = tokio::time::timeout(time, run).await;
     let before = bench.scheduler.metrics().attempts;
-    assert_eq!(bench.scheduler.metrics().pending, 0, "seed {seed}: nobody waits any more");
+    assert_eq!(bench.scheduler.metrics().pending, 0, "seed {seed}: no work waits any more");
     let seed = format!("seed {seed}");
     if random.one_in(2) {
         bench.scheduler.shutdown().await;
@@ -404,8 +404,8 @@ async fn go_on_after_the_run(ends_at_once: bool) {
     let stubborn = act("stubborn", move |_| {
         let (tell, released) = parts.take().expect("it is tried once");
         async move {
-            tell.send(()).expect("somebody listens");
-            // It yields to nobody.
+            tell.send(()).expect("the receiver is kept");
+            // It never yields.
             released.recv().expect("it is released");
             if !ends_at_once {
                 std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Works that wait for something besides other works.
+//! Gates and conditions.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ async fn a_gate_can_be_opened_by_hand_also_before_it_is_reached() {
     assert_eq!(state(&scheduler, late), WorkState::Success);
 }
 
-/// Counts how often it is asked, and when it is dropped.
+/// Counts how often its condition is checked, and notes when it is dropped.
 struct Probe {
     asked: Arc<AtomicUsize>,
     dropped: Arc<AtomicBool>,
@@ -76,7 +76,7 @@ impl Drop for Probe {
     }
 }
 
-/// A work under a condition that holds from the n-th question on.
+/// A work under a condition that holds from the n-th check on.
 struct Case {
     work: ConditionalWork<Act>,
     asked: Arc<AtomicUsize>,
@@ -99,7 +99,7 @@ fn conditional(log: &Log, holds_at: usize) -> Case {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_is_checked_every_100_ms_or_as_said_and_dropped_once_it_holds() {
+async fn a_condition_is_checked_at_its_interval_and_dropped_once_it_holds() {
     for (poll, starts_at) in [(None, 400), (Some(ms(7)), 28)] {
         let (mut scheduler, log) = (scheduler(1), Log::default());
         let Case { mut work, asked, dropped } = conditional(&log, 5);
@@ -117,12 +117,12 @@ async fn a_condition_is_checked_every_100_ms_or_as_said_and_dropped_once_it_hold
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_to_all_who_wait_is_heard_also_while_the_condition_is_checked() {
+async fn a_notification_while_the_condition_is_checked_is_not_lost() {
     let (mut scheduler, notify) = (scheduler(1), Arc::new(Notify::new()));
     let (bell, mut asked) = (notify.clone(), 0);
     let condition = move || {
         asked += 1;
-        // It comes true just after it was looked at.
+        // It becomes true just after it was checked.
         bell.notify_waiters();
         asked > 1
     };
@@ -135,7 +135,7 @@ async fn a_notice_to_all_who_wait_is_heard_also_while_the_condition_is_checked()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_has_the_condition_checked_at_once() {
+async fn a_notification_has_the_condition_checked_at_once() {
     let (mut scheduler, log) = (scheduler(1), Log::default());
     let Case { work, asked, .. } = conditional(&log, 2);
     let notify = Arc::new(Notify::new());
@@ -163,13 +163,13 @@ async fn a_gated_work_never_starts_if_it_is_cancelled_first() {
     _ = scheduler.run_until_done().await;
     canceller.await.expect("it cancels");
     settle().await;
-    assert!(dropped.load(Ordering::Relaxed), "nobody asks any more");
+    assert!(dropped.load(Ordering::Relaxed), "the condition is gone");
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(events.seen(), ["250ms work Cancelled 0"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_that_opens_is_not_looked_at_again_for_a_retry() {
+async fn a_gate_that_has_opened_is_not_polled_again_for_a_retry() {
     let (mut scheduler, mut events) = watched(1);
     let work = answers("work", ms(0), &[retry(ms(10)), WorkOutcome::Success]);
     add(&scheduler, work.retries(1).gate(sleep(ms(5))));
@@ -227,7 +227,7 @@ impl Work for Shy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_may_bring_its_own_gate_and_is_named_after_its_type() {
+async fn a_work_may_have_its_own_gate_and_is_named_after_its_type() {
     let (mut scheduler, mut events) = watched(1);
     scheduler.add_work(Box::new(Shy), vec![], 0);
     _ = scheduler.run_until_done().await;
@@ -235,7 +235,7 @@ async fn a_work_may_bring_its_own_gate_and_is_named_after_its_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_is_watched_as_soon_as_it_is_reached_whoever_is_busy() {
+async fn a_gate_is_polled_as_soon_as_it_is_reached_while_other_works_run() {
     let (mut scheduler, log, start) = (scheduler(1), Log::default(), Instant::now());
     let seen = log.clone();
     let first = add(&scheduler, ok("first"));
@@ -247,7 +247,7 @@ async fn a_gate_is_watched_as_soon_as_it_is_reached_whoever_is_busy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_that_panics_after_it_was_opened_by_hand_is_nobodys_error() {
+async fn a_gate_that_panics_after_it_was_opened_by_hand_fails_no_work() {
     let mut scheduler = scheduler(1);
     let gate = async {
         sleep(ms(10)).await;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::time::sleep;
 use windlass::{
     CancellationToken, ExecuteError, ResourceCapacity, ResourceCost, SubmitError, Work,
-    WorkContext, WorkHandle, WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkSpec, WorkState,
-    WorkWithCallback, work_fn,
+    WorkContext, WorkHandle, WorkOutcome, WorkScheduler, WorkSpec, WorkState, WorkWithCallback,
+    work_fn,
 };
 
 use crate::support::*;
 
 #[test]
-fn a_handle_goes_everywhere() {
+fn handles_and_schedulers_can_be_sent_between_threads() {
     fn is_shared<T: Clone + Send + Sync + 'static>() {}
     fn is_sent<T: Send + 'static>() {}
     is_shared::<WorkHandle>();
@@ -65,7 +65,7 @@ async fn a_work_may_execute_another_while_it_is_suspended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_may_stop_itself_and_everybody_else() {
+async fn a_work_may_cancel_itself_and_all_others() {
     let (mut scheduler, mut events) = watched(2);
     add(&scheduler, obedient("other"));
     add(
@@ -84,7 +84,7 @@ async fn a_work_may_stop_itself_and_everybody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_forgotten_is_unknown() {
+async fn a_forgotten_work_is_unknown() {
     let (mut scheduler, mut events) = watched(1);
     let work = add(&scheduler, takes("work", ms(5)));
     let follower = add(&scheduler, ok("follower").after([work]));
@@ -104,12 +104,12 @@ async fn what_is_forgotten_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ends_by_time_alone_can_be_forgotten_at_that_moment() {
+async fn a_work_that_ends_by_its_deadline_can_be_forgotten_at_that_moment() {
     let (scheduler, mut events) = watched(1);
     let late = add(&scheduler, ok("late").deadline(tokio::time::Instant::now() + ms(1)));
     let follower = add(&scheduler, ok("follower").after([late]));
     tokio::time::advance(ms(2)).await;
-    assert!(scheduler.forget(follower), "nobody has looked since, but it is blocked");
+    assert!(scheduler.forget(follower), "it is blocked since then");
     assert_eq!(state(&scheduler, late), WorkState::Failed);
     let ends = events.seen();
     assert_eq!(ends[ends.len() - 2..], ["1ms late Failed 0", "1ms follower Blocked 0"]);
@@ -131,7 +131,7 @@ async fn a_scheduler_that_keeps_a_few_forgets_the_oldest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_forgotten_by_hand_or_tried_again_does_not_count_as_kept() {
+async fn works_forgotten_by_hand_or_reopened_do_not_count_as_kept() {
     let builder = WorkScheduler::builder().max_concurrency(1).keep_ended(2);
     let mut scheduler = builder.build().expect("slots");
     let known = |scheduler: &WorkScheduler| -> Vec<_> {
@@ -153,7 +153,7 @@ async fn what_was_forgotten_by_hand_or_tried_again_does_not_count_as_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn running_again_after_adding_more_works() {
+async fn a_scheduler_runs_again_after_more_works_are_added() {
     let (mut scheduler, mut events) = watched(2);
     _ = scheduler.run_until_done().await;
     let mut before = None;
@@ -177,12 +177,12 @@ async fn metrics_cost_the_same_however_many_works_there_are() {
     for _ in 0..100_000 {
         assert_eq!(scheduler.metrics().pending, 20_000);
     }
-    // Two billion steps if they were counted each time.
+    // Counting anew each time would take two billion steps.
     assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_taken_in_by_a_scheduler_that_is_gone() {
+async fn a_handle_of_a_dropped_scheduler_refuses_works() {
     let mut scheduler = scheduler(1);
     let handle = scheduler.handle();
     let done = add(&scheduler, ok("done"));
@@ -231,7 +231,7 @@ async fn add_work_panics_if_the_scheduler_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scheduler_that_was_shut_down_takes_nothing_in_and_runs_nothing() {
+async fn a_scheduler_that_was_shut_down_refuses_works_and_runs_none() {
     let (mut scheduler, mut events) = watched(1);
     add(&scheduler, ok("work"));
     scheduler.shutdown().await;
@@ -242,7 +242,7 @@ async fn a_scheduler_that_was_shut_down_takes_nothing_in_and_runs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_from_elsewhere_ends_a_run() {
+async fn a_shutdown_through_a_handle_ends_a_run() {
     let (mut scheduler, mut events) = watched(2);
     add(&scheduler, obedient("work"));
     let handle = scheduler.handle();
@@ -256,7 +256,7 @@ async fn a_shutdown_from_elsewhere_ends_a_run() {
     assert_eq!(events.seen()[1..], ["5ms work Cancelled 1"]);
 }
 
-/// A body with a handle on the scheduler that has it.
+/// A body with a handle of its own scheduler.
 struct Owner {
     _handle: WorkHandle,
     _one: Arc<()>,
@@ -329,7 +329,7 @@ async fn works_that_own_handles_are_freed_with_their_scheduler() {
     let handle = scheduler.handle();
     drop(scheduler);
     settle().await;
-    assert_eq!(census.alive(), 0, "also while somebody has a handle");
+    assert_eq!(census.alive(), 0, "also while a handle is left");
     assert_done(&handle);
 }
 
@@ -343,7 +343,7 @@ async fn works_that_own_handles_are_freed_by_a_shutdown() {
     assert_done(&scheduler);
 }
 
-/// Starts works of every kind on a runtime and shuts it down; whoever had a handle looks after it.
+/// Starts works of every kind on a runtime and shuts it down. Returns a handle to look at them.
 fn shut_down(runtime: tokio::runtime::Runtime, wait: Duration) {
     let census = Census::default();
     let gpu = || ResourceCost::from([("gpu", 3)]);
@@ -379,7 +379,7 @@ fn shut_down(runtime: tokio::runtime::Runtime, wait: Duration) {
 }
 
 #[test]
-fn a_runtime_that_is_shut_down_takes_everything_along() {
+fn a_runtime_that_is_shut_down_drops_all_bodies() {
     within(secs(20), || {
         for n in 0..8 {
             shut_down(threads(2), ms(n));
@@ -422,8 +422,8 @@ fn a_handle_needs_no_runtime() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn what_comes_from_other_threads_while_it_runs_is_run() {
-    let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+async fn works_submitted_by_other_threads_during_a_run_are_run() {
+    let mut scheduler = WorkScheduler::default();
     let (handle, stop) = (scheduler.handle(), CancellationToken::new());
     let stopped = stop.clone();
     let service = tokio::spawn(async move { scheduler.run_until_cancelled(stopped).await });
@@ -450,7 +450,7 @@ async fn what_comes_from_other_threads_while_it_runs_is_run() {
 }
 
 #[test]
-fn many_that_end_at_once_are_forgotten_at_once() {
+fn many_works_that_end_at_once_are_forgotten_at_once() {
     within(secs(20), || {
         let scheduler = WorkScheduler::builder().keep_ended(1).build().expect("slots");
         let first = add(&scheduler, ok("first"));
@@ -464,7 +464,7 @@ fn many_that_end_at_once_are_forgotten_at_once() {
 
 #[tokio::test]
 async fn an_explanation_in_one_line_is_short_and_never_empty() {
-    let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    let mut scheduler = WorkScheduler::default();
     let parts: Vec<_> = (0..60).map(|n| add(&scheduler, ok(&format!("part {n}")))).collect();
     let sum = add(&scheduler, ok("sum").after(parts));
     let why = scheduler.explain(sum).expect("it is known");

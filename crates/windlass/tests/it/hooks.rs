@@ -9,7 +9,7 @@ use windlass::{
 
 use crate::support::*;
 
-/// A work that tells of everything that is asked of it.
+/// A work that logs all calls of its methods.
 struct Hooked {
     log: Log,
     answers: VecDeque<WorkOutcome>,
@@ -81,7 +81,7 @@ async fn every_attempt_begins_with_a_reset_and_ends_with_its_hook() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_is_told_as_an_abort_only_if_an_attempt_was_under_way() {
+async fn on_abort_is_called_only_if_an_attempt_was_under_way() {
     let (mut scheduler, log) = (scheduler(1), Log::default());
     let before = add(&scheduler, WorkSpec::new(Hooked::new(&log, &[])));
     scheduler.cancel(before);
@@ -98,7 +98,7 @@ async fn a_cancel_is_told_as_an_abort_only_if_an_attempt_was_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_told_as_the_failure_that_it_is() {
+async fn a_timeout_calls_the_hooks_of_a_failure() {
     let log = Log::default();
     let mut scheduler = scheduler(1);
     let work = WorkSpec::new(Hooked::new(&log, &[])).timeout(ms(5)).retries(1);
@@ -108,7 +108,7 @@ async fn a_timeout_is_told_as_the_failure_that_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_depend_on_a_work_start_after_its_hook() {
+async fn dependents_start_after_the_hook_of_a_work() {
     let (mut scheduler, log) = (scheduler(4), Log::default());
     let first = add(&scheduler, WorkSpec::new(Hooked::new(&log, &[WorkOutcome::Success])));
     let second = Hooked::new(&log, &[WorkOutcome::Success]);
@@ -183,7 +183,7 @@ impl Work for Brittle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_hook_is_the_works_panic() {
+async fn a_panic_in_a_hook_fails_the_work() {
     let cases: [(&str, WorkOutcome, &[&str], &str); 5] = [
         ("reset", WorkOutcome::Success, &["reset", "raise"], "Failed"),
         ("success", WorkOutcome::Success, &["reset", "run", "success", "raise"], "Failed"),
@@ -262,7 +262,7 @@ async fn a_batch_has_no_hooks_of_its_own_and_its_children_have() {
     assert_eq!(log.take(), ["reset", "run 1", "success", "reset", "run 1", "success"]);
 }
 
-/// A body that returns as its time is up, and says which hooks it has heard.
+/// A body that returns when its deadline passes, and logs its hooks.
 struct Punctual(Log);
 
 #[windlass::async_trait]
@@ -282,7 +282,7 @@ impl Work for Punctual {
 }
 
 #[tokio::test]
-async fn the_last_hook_tells_how_it_ended_also_if_time_is_up_meanwhile() {
+async fn the_last_hook_matches_the_end_also_if_the_deadline_passes_meanwhile() {
     for n in 0..200 {
         let (mut scheduler, log) = (scheduler(1), Log::default());
         let timeout = std::time::Duration::from_micros(150 + n);

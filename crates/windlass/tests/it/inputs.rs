@@ -1,13 +1,11 @@
-use windlass::{
-    Dependency, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, work_after, work_fn,
-};
+use windlass::{Dependency, WorkError, WorkScheduler, WorkState, work_after, work_fn};
 
 fn scheduler() -> WorkScheduler {
-    WorkScheduler::new(WorkSchedulerConfig::default())
+    WorkScheduler::default()
 }
 
 #[tokio::test(start_paused = true)]
-async fn values_come_in_the_shape_of_the_inputs_and_again_at_every_attempt() {
+async fn values_have_the_shape_of_the_inputs_in_every_attempt() {
     let mut scheduler = scheduler();
     let number = |n: u32| work_fn(format!("number {n}"), move |_| async move { Ok(n) });
     let spawn = |n| scheduler.spawn(number(n)).expect("it fits");
@@ -38,7 +36,7 @@ async fn a_failed_input_blocks_the_work_that_takes_it() {
 }
 
 #[tokio::test]
-async fn a_skipped_input_is_told_as_the_reason() {
+async fn a_skipped_input_is_named_in_the_error() {
     let mut scheduler = scheduler();
     let fine = scheduler.submit(work_fn("fine", |_| async { Ok(()) })).expect("it fits");
     let rescue = work_fn("rescue", |_| async { Ok(1) }).after([Dependency::failed(fine)]);

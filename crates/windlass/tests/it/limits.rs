@@ -19,7 +19,7 @@ fn starts(events: &mut Events) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn works_run_within_what_they_need() {
+async fn works_run_within_their_limits() {
     let builder = WorkScheduler::builder().max_concurrency(8).limits(gpus(2));
     let (mut scheduler, mut events) = watch(builder);
     add(&scheduler, takes("one", ms(10)).needs(gpus(1)));
@@ -32,7 +32,7 @@ async fn works_run_within_what_they_need() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn strict_order_lets_nobody_pass() {
+async fn strict_order_lets_no_work_pass() {
     let builder = WorkScheduler::builder().limits(gpus(2)).order(Order::Strict);
     let (mut scheduler, mut events) = watch(builder);
     add(&scheduler, takes("one", ms(10)).needs(gpus(1)));
@@ -43,7 +43,7 @@ async fn strict_order_lets_nobody_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_never_be_had_is_refused_with_a_reason() {
+async fn a_cost_above_a_limit_is_refused_with_its_reason() {
     let scheduler = WorkScheduler::builder().limits(gpus(2)).build().expect("slots");
     let too_much = scheduler.submit(ok("greedy").needs(gpus(3)));
     let Err(SubmitError::Cost(error)) = too_much else { panic!("there are two") };
@@ -51,7 +51,7 @@ async fn what_can_never_be_had_is_refused_with_a_reason() {
     assert!(text.contains("gpu") && text.contains('3') && text.contains('2'), "{text}");
     let typo = ResourceCost::from([("gpus", 1)]);
     let Err(SubmitError::Cost(error)) = scheduler.submit(ok("typo").needs(typo)) else {
-        panic!("nobody has that")
+        panic!("no level declares that")
     };
     let text = error.to_string();
     assert!(text.contains("gpus") && text.contains("\"gpu\""), "the nearest is named: {text}");
@@ -59,7 +59,7 @@ async fn what_can_never_be_had_is_refused_with_a_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_change_while_it_runs() {
+async fn slots_can_be_changed_during_a_run() {
     let (mut scheduler, mut events) = watched(1);
     for n in 0..6 {
         add(&scheduler, takes(&format!("work {n}"), ms(10)));
@@ -116,7 +116,7 @@ async fn schedulers_share_a_capacity_and_wake_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scheduler_that_is_gone_gives_everything_back() {
+async fn a_dropped_scheduler_releases_all_capacity() {
     let capacity = ResourceCapacity::new(gpus(2));
     let builder = WorkScheduler::builder().capacity(&capacity).limits(gpus(1));
     let mut scheduler = builder.build().expect("slots");
@@ -144,7 +144,7 @@ async fn rates_and_quotas_count_starts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_goes_on_uses_up_no_rate() {
+async fn a_resumed_work_takes_nothing_of_a_rate() {
     let rate = Rate { amount: Amount::from(1), per: secs(60), burst: Amount::from(1) };
     let (mut scheduler, mut events) = watch(WorkScheduler::builder().rate("calls", rate));
     let needs = ResourceCost::from([("calls", 1)]);

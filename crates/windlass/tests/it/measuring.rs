@@ -11,7 +11,7 @@ use windlass::{WorkHandle, WorkScheduler, work_fn};
 
 use crate::support::*;
 
-/// Everything that was recorded, by name and labels. Looks at a scheduler each time, which would never end under
+/// Everything that was recorded, by name and labels. Looks at a scheduler each time, which would deadlock under
 /// the scheduler's lock.
 #[derive(Clone)]
 struct Notes {
@@ -96,7 +96,7 @@ async fn attempts_ends_retries_and_times_are_recorded() {
         if ctx.attempt == 1 { Err("no route".into()) } else { Ok(()) }
     });
     add(&scheduler, flaky.retries(1));
-    // Waits three seconds for the slot, and has it until the other one is tried again.
+    // Waits three seconds for the slot, and keeps it until the other one is retried.
     let bad = add(&scheduler, answers("bad", secs(1), &[failed("broken")]));
     add(&scheduler, ok("held up").after([bad]));
     _ = scheduler.run_until_done().await;

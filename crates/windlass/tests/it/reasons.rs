@@ -1,16 +1,16 @@
-//! What people are told about an end.
+//! The errors of works that ended by a deadline or a child.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass::{WorkError, WorkScheduler, WorkSchedulerConfig, WorkSpec, work_fn};
+use windlass::{WorkError, WorkScheduler, WorkSpec, work_fn};
 
 fn broken(name: &str) -> WorkSpec {
     work_fn(name, |_| async { Err(WorkError::msg("no route")) })
 }
 
 async fn check(spec: WorkSpec, status: &str) {
-    let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    let mut scheduler = WorkScheduler::default();
     let work = scheduler.submit(spec).expect("it fits");
     _ = scheduler.run_until_done().await;
     assert_eq!(scheduler.snapshot_of(work).expect("it is known").status(), status);

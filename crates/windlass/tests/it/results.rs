@@ -1,4 +1,4 @@
-//! What works bring, and what is left of them after their end.
+//! Results, and what is left of works after their end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use windlass::{
 
 use crate::support::*;
 
-/// A body that remembers something, to be had after the end.
+/// A body with a value that can be taken after its end.
 struct Gatherer {
     _kept: Arc<()>,
 }
@@ -138,7 +138,7 @@ async fn attempts_durations_and_errors_are_kept_on_every_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_brings_a_value_to_later_works_also_across_retries() {
+async fn a_value_reaches_later_works_also_across_retries() {
     let mut scheduler = scheduler(2);
     let six = work_fn("six", |ctx| async move {
         if ctx.attempt < 3 {
@@ -168,7 +168,7 @@ async fn a_work_brings_a_value_to_later_works_also_across_retries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_does_not_succeed_says_why_and_brings_nothing() {
+async fn a_work_that_does_not_succeed_has_a_failure_and_no_value() {
     let mut scheduler = scheduler(4);
     let spawn = |spec| scheduler.spawn(spec).expect("it is taken in");
     let failing = spawn(work_fn("failing", |_| async { Err::<u32, _>(WorkError::msg("no luck")) }));
@@ -199,7 +199,7 @@ async fn a_work_that_does_not_succeed_says_why_and_brings_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_is_not_there_before_the_work_has_succeeded() {
+async fn a_value_is_none_before_the_work_has_succeeded() {
     let mut scheduler = scheduler(4);
     let parent = work_fn("parent", |ctx| async move {
         ctx.add_child(takes("child", ms(20)))?;
@@ -219,7 +219,7 @@ async fn a_value_is_not_there_before_the_work_has_succeeded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn execute_brings_the_value_or_the_reason() {
+async fn execute_returns_the_value_or_the_error() {
     let mut scheduler = scheduler(2);
     let handle = scheduler.handle();
     let client = tokio::spawn(async move {
@@ -238,7 +238,7 @@ async fn execute_brings_the_value_or_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_that_nobody_wants_any_more_does_not_stop_its_work() {
+async fn dropping_a_reference_or_an_execute_does_not_cancel_the_work() {
     let mut scheduler = scheduler(1);
     drop(scheduler.spawn(takes("unwanted", ms(5))).expect("it is taken in"));
     let handle = scheduler.handle();
@@ -251,7 +251,7 @@ async fn a_value_that_nobody_wants_any_more_does_not_stop_its_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_that_nobody_can_ask_for_is_not_kept() {
+async fn a_value_without_references_is_dropped() {
     let mut scheduler = scheduler(1);
     let (given, held) = (Arc::new(()), Arc::new(()));
     let bring = |value: &Arc<()>| {
@@ -269,7 +269,7 @@ async fn a_value_that_nobody_can_ask_for_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
+async fn a_sequence_runs_in_order_and_may_be_empty() {
     let (mut scheduler, mut events) = watched(4);
     let mut sequence = WorkSequence::new();
     assert_eq!(sequence.ids(), []);
@@ -290,7 +290,7 @@ async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
     assert_eq!(ends, [WorkState::Failed, WorkState::Blocked]);
 }
 
-/// What the callback of a work is told, until the work has ended.
+/// Returns the calls of a work's callback until the work has ended.
 async fn told(work: Act, retries: u32) -> (Vec<String>, WorkState) {
     let builder = WorkScheduler::builder().cancel_grace(ms(5)).retry_delay(ms(1));
     let mut scheduler = builder.build().expect("slots");
@@ -306,7 +306,7 @@ async fn told(work: Act, retries: u32) -> (Vec<String>, WorkState) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_callback_is_told_once_per_attempt_how_it_ended() {
+async fn a_callback_is_called_once_per_attempt_with_its_outcome() {
     let tried = Act::new("tried", |ctx| async move {
         if ctx.attempt == 1 { retry(ms(1)) } else { WorkOutcome::Success }
     });
@@ -325,14 +325,14 @@ async fn a_callback_is_told_once_per_attempt_how_it_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_callback_is_the_works_panic() {
+async fn a_panic_in_a_callback_fails_the_work() {
     let breaks = Act::new("breaks", |_| async { failed("do panic") });
     let expected = vec!["1 Failed(\"do panic\")".to_owned()];
     assert_eq!(told(breaks, 3).await, (expected, WorkState::Failed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_can_be_reopened_with_everything_that_follows_it() {
+async fn a_failed_work_can_be_reopened_with_its_dependents() {
     let (mut scheduler, mut events) = watched(2);
     let flaky = answers("flaky", ms(1), &[failed("first time"), WorkOutcome::Success]);
     let flaky = add(&scheduler, flaky);
@@ -357,7 +357,7 @@ async fn what_failed_can_be_reopened_with_everything_that_follows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reopened_work_that_is_awaited_tells_of_its_next_end() {
+async fn awaiting_a_reopened_work_returns_its_next_end() {
     let mut scheduler = scheduler(1);
     let flaky = work_fn("flaky", |ctx| async move {
         if ctx.attempt == 1 { Err(WorkError::msg("first time")) } else { Ok(ctx.attempt) }
@@ -379,7 +379,7 @@ async fn a_reopened_work_that_is_awaited_tells_of_its_next_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_waits_while_another_is_reopened_ends_for_those_who_await_it() {
+async fn a_work_that_waits_while_another_is_reopened_ends_for_its_waiters() {
     let mut scheduler = scheduler(2);
     let broken = add(&scheduler, fails("broken"));
     let slow = add(&scheduler, takes("slow", secs(1)));
@@ -395,7 +395,7 @@ async fn a_work_that_waits_while_another_is_reopened_ends_for_those_who_await_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_body_any_more_is_not_reopened() {
+async fn a_work_without_a_body_is_not_reopened() {
     let mut scheduler = scheduler(2);
     let broken = add(&scheduler, fails("broken"));
     let follower = add(&scheduler, ok("follower").after([broken]));
@@ -408,7 +408,7 @@ async fn what_has_no_body_any_more_is_not_reopened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_whose_gate_went_with_it_is_not_reopened() {
+async fn a_work_whose_gate_was_dropped_is_not_reopened() {
     let mut scheduler = scheduler(1);
     let gated = add(&scheduler, ok("gated").gate(std::future::pending()));
     let handle = scheduler.handle();
@@ -441,7 +441,7 @@ async fn a_gate_that_has_opened_stays_open_for_a_work_that_is_reopened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_with_the_only_slot_waits_for_another_without_it() {
+async fn a_work_with_the_only_slot_awaits_another_without_it() {
     let mut scheduler = scheduler(1);
     let asks = work_fn("asks", |ctx| async move {
         let answer = ctx.execute(work_fn("answers", |_| async { Ok(42) })).await?;
@@ -452,7 +452,7 @@ async fn a_work_with_the_only_slot_waits_for_another_without_it() {
     assert_eq!(*asks.await.expect("it was answered"), 42);
 }
 
-/// An error that cannot even say what it is.
+/// An error whose `Display` panics.
 #[derive(Debug)]
 struct Unspeakable;
 
@@ -465,7 +465,7 @@ impl std::fmt::Display for Unspeakable {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_whose_text_panics_is_the_works_panic() {
+async fn an_error_whose_text_panics_fails_the_work() {
     let mut scheduler = scheduler(1);
     let works = [0, 5].map(|delay| {
         let work = work_fn("breaks", move |_| async move {
@@ -485,7 +485,7 @@ async fn an_error_whose_text_panics_is_the_works_panic() {
     }
 }
 
-/// The processor time of twenty works tried again, of so many that have failed.
+/// Returns the processor time of reopening twenty of so many failed works.
 async fn reopens_take(works: usize) -> Duration {
     let mut scheduler = scheduler(4);
     let failed: Vec<_> = (0..works).map(|_| add(&scheduler, fails("fails"))).collect();
@@ -498,7 +498,7 @@ async fn reopens_take(works: usize) -> Duration {
 }
 
 #[tokio::test]
-async fn the_cost_of_trying_one_work_again_does_not_grow_with_their_number() {
+async fn the_cost_of_reopening_a_work_does_not_grow_with_their_number() {
     let (few, many) = (reopens_take(200).await, reopens_take(20_000).await);
     assert!(many < few * 20, "100 times as many works: {few:?}, then {many:?}");
 }

@@ -1,4 +1,4 @@
-//! Attempts that fail and are tried again.
+//! Attempts that fail and are retried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use windlass::{
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_is_pending_at_once_and_leaves_everything_to_the_others() {
+async fn a_delayed_retry_is_pending_and_holds_nothing() {
     let gpu = || ResourceCost::from([("gpu", 1)]);
     let builder = WorkScheduler::builder().max_concurrency(1).limits(gpu());
     let (mut scheduler, mut events) = watch(builder);
@@ -52,7 +52,7 @@ async fn a_retry_without_a_delay_waits_for_the_configured_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_with_no_budget_fails_and_keeps_the_last_reason() {
+async fn a_retry_without_retries_left_fails_with_the_last_error() {
     let mut scheduler = scheduler(1);
     let silent = add(&scheduler, answers("silent", ms(0), &[retry(ms(1))]).retries(1));
     let talks = act("talks", |ctx| async move {
@@ -78,7 +78,7 @@ async fn a_retry_with_no_budget_fails_and_keeps_the_last_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_is_final_whatever_the_budget() {
+async fn failed_is_final_also_with_retries_left() {
     let (mut scheduler, mut events) = watched(1);
     let work = add(&scheduler, fails("work").retries(RETRY_A_LOT));
     _ = scheduler.run_until_done().await;
@@ -112,7 +112,7 @@ impl Drop for Spiteful {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_whose_payload_panics_when_it_is_dropped_is_a_panic_like_any_other() {
+async fn a_panic_payload_may_panic_when_it_is_dropped() {
     let mut scheduler = scheduler(1);
     let at_once = act("at once", |_| async { std::panic::panic_any(Spiteful) });
     let later = act("later", |_| async {
@@ -142,11 +142,11 @@ async fn a_pending_cancel_wins_over_a_panic() {
 }
 
 #[test]
-fn the_constants_are_those_of_the_origin() {
+fn the_retry_constants_are_those_of_stellar_core() {
     assert_eq!([RETRY_NEVER, RETRY_ONCE, RETRY_A_FEW, RETRY_A_LOT], [0, 1, 5, 32]);
 }
 
-/// When the attempts of a work begin that always asks for another, in seconds.
+/// Returns when the attempts of a work that always asks for a retry begin, in seconds.
 async fn starts(policy: RetryPolicy, seed: u64) -> Vec<u64> {
     let (mut scheduler, mut events) = watch(WorkScheduler::builder().seed(seed));
     add(&scheduler, answers("work", ms(0), &[retry(Duration::ZERO)]).retry(policy));
@@ -156,7 +156,7 @@ async fn starts(policy: RetryPolicy, seed: u64) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn policies_say_how_long_to_wait() {
+async fn each_policy_has_its_delays() {
     let second = secs(1);
     let cases = [
         (RetryPolicy::fixed(secs(3)).times(3), vec![0, 3, 6, 9]),
@@ -237,7 +237,7 @@ async fn an_error_of_a_closure_is_retried_and_a_fatal_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_comes_due_whoever_is_busy() {
+async fn a_retry_comes_due_while_other_works_run() {
     let (mut scheduler, mut events) = watched(2);
     add(&scheduler, answers("tried", ms(0), &[retry(ms(10)), WorkOutcome::Success]).retries(1));
     add(&scheduler, act("at once", |_| async { retry(ms(20)) }).retries(1));

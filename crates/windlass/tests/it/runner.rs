@@ -1,4 +1,4 @@
-//! The task pool runner: what starts, what is told, and what is left when it ends or is dropped.
+//! The task pool runner: what starts, what the stream yields, and what is left when it ends or is dropped.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ mod shared;
 type Task = ScheduledTask<&'static str, &'static str, &'static str>;
 type Source = PrioritySource<Task>;
 
-/// A task that says "done" after so many milliseconds.
+/// A task that returns "done" after so many milliseconds.
 fn takes(key: &'static str, millis: u64) -> Task {
     Task::new(key, move || async move {
         sleep(Duration::from_millis(millis)).await;
@@ -50,7 +50,7 @@ fn capacity(n: u32) -> ResourceCapacity {
     ResourceCapacity::new(cost([("capacity", n)]))
 }
 
-/// What a run tells, as lines.
+/// Returns what a run yields, as lines.
 async fn lines(
     run: impl Stream<Item = TaskProgress<&'static str, &'static str, &'static str>>,
 ) -> Vec<String> {
@@ -71,7 +71,7 @@ fn run(
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_run_at_once_than_the_capacity_has_room_for() {
+async fn no_more_tasks_run_at_once_than_fit() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let tasks = (0..20).map(|n: u32| {
         let (now, most) = (Arc::clone(&now), Arc::clone(&most));
@@ -106,7 +106,7 @@ fn number(n: usize) -> Number {
     Number::new(n.to_string(), move || async move { Ok(n) })
 }
 
-/// Says 0 once it was notified.
+/// A task that yields 0 once it is notified.
 fn notified(notify: &Arc<Notify>) -> Number {
     let notify = Arc::clone(notify);
     Number::new("waits", move || {
@@ -119,7 +119,7 @@ fn notified(notify: &Arc<Notify>) -> Number {
 }
 
 #[tokio::test]
-async fn tasks_that_end_at_once_do_not_keep_those_under_way_from_being_heard() {
+async fn tasks_that_end_at_once_do_not_starve_tasks_under_way() {
     let notify = Arc::new(Notify::new());
     let wakes = Arc::clone(&notify);
     let waker = Number::new("wakes", move || {
@@ -138,7 +138,7 @@ async fn tasks_that_end_at_once_do_not_keep_those_under_way_from_being_heard() {
 }
 
 #[tokio::test]
-async fn tasks_that_end_at_once_start_while_those_under_way_go_on_and_on() {
+async fn tasks_under_way_do_not_starve_tasks_that_end_at_once() {
     let stop = Arc::new(AtomicU32::new(0));
     let stops = Arc::clone(&stop);
     let endless = ScheduledTask::streaming("endless", move |progress| {
@@ -165,7 +165,7 @@ async fn tasks_that_end_at_once_start_while_those_under_way_go_on_and_on() {
 }
 
 #[tokio::test]
-async fn what_tasks_tell_comes_in_the_order_of_their_ends_also_with_hooks_and_failures() {
+async fn results_come_in_the_order_of_the_ends_also_with_hooks_and_failures() {
     let hooked = || takes_no_time("hooked").on_complete(|_, _| {});
     let plain = || takes_no_time("plain");
     let tasks = [plain(), hooked(), plain(), fails("bad"), plain(), hooked(), plain()];
@@ -180,7 +180,7 @@ fn takes_no_time(key: &'static str) -> Task {
 }
 
 #[tokio::test]
-async fn what_has_started_and_was_not_polled_is_given_back_with_the_stream() {
+async fn dropping_the_stream_releases_tasks_that_were_started_but_not_polled() {
     let (room, begun) = (capacity(100), Arc::new(AtomicUsize::new(0)));
     let tasks = (0..100).map(|n: usize| {
         let begun = Arc::clone(&begun);
@@ -203,7 +203,7 @@ async fn what_has_started_and_was_not_polled_is_given_back_with_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_tried_again_can_be_tried_again_once_more() {
+async fn a_task_can_be_retried_more_than_once() {
     let attempts = Arc::new(AtomicU32::new(0));
     let tries = Arc::clone(&attempts);
     let flaky = Task::new("flaky", move || {
@@ -233,7 +233,7 @@ async fn the_most_urgent_starts_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_fit_does_not_hold_up_others_that_do() {
+async fn a_task_that_does_not_fit_is_passed_by_others_that_do() {
     let capacity = ResourceCapacity::new(cost([("cpu", 2), ("gpu", 1)]));
     let gpu = |task: Task| task.cost(cost([("gpu", 1)]));
     let source = source_of([
@@ -247,7 +247,7 @@ async fn one_that_does_not_fit_does_not_hold_up_others_that_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_refused_the_first_in_line_is_set_aside_for_it() {
+async fn what_the_first_task_in_the_queue_lacks_is_reserved_for_it() {
     let capacity = ResourceCapacity::new(cpus(4));
     let source = source_of([
         takes("running", 10).cost(cpus(1)),
@@ -259,7 +259,7 @@ async fn what_refused_the_first_in_line_is_set_aside_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_start_when_what_they_wait_for_is_done_without_any_wiring() {
+async fn a_runner_starts_dependents_when_their_dependencies_succeed() {
     let mut graph = DependencyGraph::new();
     graph.add_node("download", []).expect("new");
     graph.add_node("extract", ["download"]).expect("new");
@@ -410,7 +410,7 @@ async fn a_task_that_is_always_ready_does_not_keep_others_from_starting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_other_stream_of_tasks_is_read_ahead_so_far_and_no_further() {
+async fn a_stream_of_tasks_is_read_ahead_up_to_its_look_ahead() {
     let read = Arc::new(AtomicUsize::new(0));
     let tasks = {
         let read = Arc::clone(&read);
@@ -427,7 +427,7 @@ async fn any_other_stream_of_tasks_is_read_ahead_so_far_and_no_further() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_read_ahead_lets_others_pass_one_that_does_not_fit() {
+async fn a_task_read_ahead_may_pass_one_that_does_not_fit() {
     let capacity = ResourceCapacity::new(cost([("cpu", 1), ("gpu", 1)]));
     let tasks = stream::iter([
         takes("gpu-1", 30).cost(cost([("gpu", 1)])),
@@ -447,11 +447,11 @@ async fn a_task_without_a_cost_takes_one_of_capacity_where_that_is_declared() {
     let free = ResourceCapacity::new(cpus(1));
     let began = Instant::now();
     lines(run(&source_of([takes("a", 10), takes("b", 10)]), &free, OnError::Stop)).await;
-    assert_eq!(began.elapsed(), Duration::from_millis(10), "nobody counts it");
+    assert_eq!(began.elapsed(), Duration::from_millis(10), "a retry takes nothing of the rate");
 }
 
 #[tokio::test(start_paused = true)]
-async fn ages_count_from_when_tasks_came_into_the_source() {
+async fn tasks_age_from_when_they_were_added_to_the_source() {
     let ageing = windlass::Ageing::new("0.01".parse().expect("an amount"), Some(5.into()));
     let source = Source::with_ageing(ageing.expect("slow enough"));
     source.enqueue(takes("background", 1), 1).expect("it is open");

@@ -15,20 +15,20 @@ use windlass::{
 
 use crate::support::*;
 
-/// A work that keeps its thread until it is told to go on.
+/// A work that blocks its thread until it is released.
 fn blocks(name: &str, until: mpsc::Receiver<()>) -> WorkSpec {
     let mut until = Some(until);
     act(name, move |_| {
         let until = until.take().expect("it is tried once");
         async move {
-            until.recv().expect("somebody tells it");
+            until.recv().expect("the sender is kept");
             WorkOutcome::Success
         }
     })
 }
 
 #[test]
-fn a_body_that_never_yields_keeps_its_thread_and_nothing_else() {
+fn a_body_that_never_yields_blocks_only_its_thread() {
     for wide in [1, 100] {
         within(secs(20), move || {
             let (tell, told) = mpsc::channel();
@@ -60,7 +60,7 @@ fn a_body_that_never_yields_keeps_its_thread_and_nothing_else() {
 }
 
 #[test]
-fn a_body_that_never_yields_stops_nobody_after_many_that_took_no_time() {
+fn a_body_that_never_yields_blocks_no_other_after_many_short_ones() {
     within(secs(20), || {
         let (tell, told) = mpsc::channel();
         let mut scheduler = scheduler(500);
@@ -90,11 +90,11 @@ fn what_a_runner_has_begun_is_found_while_it_lets_a_body_that_never_yields_go_fi
             let (free, told) = (free.clone(), told.take().expect("it is tried once"));
             let blocked = act("blocked", move |_| {
                 free.send(()).expect("it listens");
-                told.recv().expect("somebody tells it");
+                told.recv().expect("the sender is kept");
                 async { WorkOutcome::Success }
             });
             async move {
-                // Its runner has to yield afterwards, and another one is there to go first.
+                // Its runner has to yield afterwards, and another task is ready.
                 while coop::has_budget_remaining() {
                     coop::consume_budget().await;
                 }
@@ -117,7 +117,7 @@ fn what_a_runner_has_begun_is_found_while_it_lets_a_body_that_never_yields_go_fi
         let (take, is_taken) = mpsc::channel();
         runtime.spawn(async move {
             take.send(()).expect("it listens");
-            is_free.recv().expect("somebody tells it");
+            is_free.recv().expect("the sender is kept");
         });
         is_taken.recv().expect("a thread is taken");
         _ = runtime.block_on(scheduler.run_until_done());
@@ -125,7 +125,7 @@ fn what_a_runner_has_begun_is_found_while_it_lets_a_body_that_never_yields_go_fi
     });
 }
 
-/// A work that has another one follow it, for ever.
+/// A work that submits its successor, for ever.
 fn endless(handle: &WorkHandle, count: &Arc<AtomicU32>) -> WorkSpec {
     let (handle, count) = (handle.clone(), count.clone());
     act("link", move |_| {
@@ -137,13 +137,13 @@ fn endless(handle: &WorkHandle, count: &Arc<AtomicU32>) -> WorkSpec {
 }
 
 #[test]
-fn works_that_never_wait_keep_nobody_from_a_thread() {
+fn works_that_never_wait_leave_the_thread_to_other_tasks() {
     for time_stands_still in [false, true] {
-        works_that_never_wait_keep_nobody_from_it(time_stands_still);
+        works_that_never_wait_leave_it_to_other_tasks(time_stands_still);
     }
 }
 
-fn works_that_never_wait_keep_nobody_from_it(time_stands_still: bool) {
+fn works_that_never_wait_leave_it_to_other_tasks(time_stands_still: bool) {
     within(secs(20), move || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_time().start_paused(time_stands_still).build();
@@ -239,7 +239,7 @@ fn no_more_bodies_are_polled_at_once_than_there_are_slots() {
 }
 
 #[test]
-fn one_that_goes_on_does_not_wait_for_a_body_that_never_yields() {
+fn a_resumed_attempt_does_not_wait_for_a_body_that_never_yields() {
     within(secs(20), || {
         let limits = cost([("gpu", 1)]);
         let builder = WorkScheduler::builder().max_concurrency(9).limits(limits.clone());
@@ -272,7 +272,7 @@ fn one_that_goes_on_does_not_wait_for_a_body_that_never_yields() {
 }
 
 #[test]
-fn whoever_hands_over_a_body_that_never_yields_is_not_stopped_by_it() {
+fn a_thread_that_submits_a_body_that_never_yields_is_not_blocked_by_it() {
     within(secs(20), || {
         let mut scheduler = scheduler(9);
         let (tell, told) = mpsc::channel();
@@ -305,7 +305,7 @@ impl Wake for Woken {
 }
 
 #[tokio::test]
-async fn looking_at_an_idle_scheduler_wakes_nobody() {
+async fn looking_at_an_idle_scheduler_wakes_no_task() {
     let mut scheduler = scheduler(1);
     let (handle, work) = (scheduler.handle(), add(&scheduler, ok("work")));
     _ = scheduler.run_until_done().await;
@@ -335,7 +335,7 @@ async fn a_body_that_first_waits_when_its_runner_has_used_up_its_turn_is_woken()
         let waits = act("waits", move |_| {
             let told = told.take().expect("it is tried once");
             async move {
-                told.await.expect("somebody tells it");
+                told.await.expect("the sender is kept");
                 WorkOutcome::Success
             }
         });
@@ -355,7 +355,7 @@ async fn a_body_that_first_waits_when_its_runner_has_used_up_its_turn_is_woken()
 }
 
 #[test]
-fn what_a_dropped_run_has_left_on_another_runtime_takes_no_thread_from_the_next() {
+fn a_dropped_run_on_another_runtime_takes_no_thread_from_the_next() {
     within(secs(20), || {
         let runtime = || tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let (first, second) = (runtime(), runtime());

@@ -51,7 +51,7 @@ async fn run(scenario: &Scenario) -> Trace {
     director.trace(&mut events)
 }
 
-/// The limits are those of a capacity above the scheduler, the team's are its own.
+/// The limits belong to a capacity above the scheduler, those of the team to the scheduler.
 fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Events) {
     let mut builder = WorkScheduler::builder()
         .max_concurrency(scenario.limits.slots as usize)
@@ -68,15 +68,15 @@ fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Ev
     watch(builder)
 }
 
-/// Does what is done from outside, and says when each body goes on: one thing at a time, and after
-/// each everybody has a turn.
+/// Does what callers do, and lets the bodies continue: one step at a time, and after
+/// each every task has a turn.
 struct Director<'a> {
     scenario: &'a Scenario,
     root: &'a ResourceCapacity,
     handle: WorkHandle,
     stage: Arc<Stage>,
     start: Instant,
-    /// One for each action. They are set before everybody else's, so that they ring first.
+    /// One for each action. They are set before all other timers, so that they fire first.
     clocks: Vec<Pin<Box<Sleep>>>,
     action: usize,
     works: Vec<Option<WorkId>>,
@@ -126,7 +126,7 @@ impl<'a> Director<'a> {
         }
     }
 
-    /// Does the next thing that is due; whether there was one. All submissions of one instant come
+    /// Does the next step that is due. Returns whether there was one. All submissions of one instant come
     /// together.
     fn act_next(&mut self) -> bool {
         let Some(action) = self.due_action() else { return false };
@@ -240,7 +240,7 @@ impl<'a> Director<'a> {
         spec.retries(plan.retry.count)
     }
 
-    /// Which level a cost is too much for, unless it is the root or there is no other.
+    /// Returns the level whose limit a cost exceeds, unless it is the root or the only one.
     fn refusing_level(&self, error: &SubmitError) -> &'static str {
         match error {
             SubmitError::Cost(CostError::AboveLimit { level, .. })
@@ -267,7 +267,7 @@ fn instant(start: Instant, at: Timestamp) -> Instant {
     start + at.since(Timestamp::ZERO)
 }
 
-/// Why a call has returned false.
+/// Returns why a call has returned false.
 fn because(
     handle: &WorkHandle,
     work: WorkId,
@@ -302,7 +302,7 @@ fn reject(handle: &WorkHandle, work: WorkId, stage: &Stage, place: usize) -> Res
     done.then_some(()).ok_or_else(|| because(handle, work, |work| Rejected::NotGated { work }))
 }
 
-/// What comes before the wait would not be lost; in a scenario it is.
+/// A wake before the wait would not be lost; in a scenario it is.
 fn wake(handle: &WorkHandle, work: WorkId) -> Result<(), String> {
     let phase = handle.snapshot_of(work).map(|seen| seen.phase);
     if phase == Some(Phase::Suspended) {

@@ -1,4 +1,4 @@
-//! Works as people see them: their status in words, and why they are not running.
+//! Snapshots, the status of works in words, and explanations of waits.
 
 use tokio::time::sleep;
 use windlass::{
@@ -12,7 +12,7 @@ fn gpus(n: u32) -> ResourceCost {
     ResourceCost::from([("gpu", n)])
 }
 
-/// The status of each work after so long, by name.
+/// Returns the status of each work after a time, by name.
 async fn statuses(scheduler: &mut WorkScheduler, after: u64) -> Vec<String> {
     let handle = scheduler.handle();
     let looker = async move {
@@ -27,7 +27,7 @@ async fn statuses(scheduler: &mut WorkScheduler, after: u64) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_reads_as_if_a_person_wrote_it() {
+async fn a_status_is_a_line_of_text_for_every_phase() {
     let builder = WorkScheduler::builder().max_concurrency(9).limits(gpus(1));
     let mut scheduler = builder.cancel_grace(secs(9)).build().expect("slots");
     let bad = add(&scheduler, fails("bad"));
@@ -108,7 +108,7 @@ async fn a_retry_counts_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_knows_the_neighbours() {
+async fn a_snapshot_lists_dependencies_and_dependents() {
     let mut scheduler = scheduler(1);
     let a = add(&scheduler, ok("a"));
     let b = add(&scheduler, ok("b"));
@@ -123,7 +123,7 @@ async fn a_snapshot_knows_the_neighbours() {
     assert_eq!(ids.iter().map(WorkId::to_string).collect::<Vec<_>>(), ["1", "2", "3"]);
 }
 
-/// Why a work is not running after some time, in words.
+/// Returns the explanation of a work after some time.
 async fn explained(scheduler: &mut WorkScheduler, work: WorkId, after: u64) -> String {
     let handle = scheduler.handle();
     let looker = async move {
@@ -140,7 +140,7 @@ async fn explained(scheduler: &mut WorkScheduler, work: WorkId, after: u64) -> S
 type Setup = fn(&WorkHandle) -> WorkId;
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_work_says_that_it_waits_for_a_runner() {
+async fn a_ready_work_without_a_runner_is_explained() {
     let mut scheduler = scheduler(2);
     let handle = scheduler.handle();
     let waits = add(&scheduler, ok("waits").priority(-1));
@@ -160,7 +160,7 @@ async fn a_ready_work_says_that_it_waits_for_a_runner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_reason_is_named() {
+async fn every_reason_is_explained() {
     let cases: [(Setup, &str); 10] = [
         (
             |handle| {
@@ -241,7 +241,7 @@ async fn every_reason_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_the_named_reasons_away_lets_a_work_start() {
+async fn a_work_starts_once_its_reasons_are_gone() {
     let builder = WorkScheduler::builder().max_concurrency(2).limits(gpus(1));
     let (mut scheduler, mut events) = watch(builder);
     let first = add(&scheduler, obedient("first"));
@@ -278,7 +278,7 @@ async fn taking_the_named_reasons_away_lets_a_work_start() {
 }
 
 #[tokio::test]
-async fn a_name_compares_with_any_text_wherever_it_is_told() {
+async fn a_name_compares_with_any_text() {
     let (mut scheduler, mut events) = watched(1);
     let mut changes = scheduler.subscribe();
     let fetch = scheduler.spawn(fails("fetch")).expect("nothing is in its way");
@@ -290,8 +290,8 @@ async fn a_name_compares_with_any_text_wherever_it_is_told() {
     assert_ne!(snapshot.name, *"parse");
     assert_eq!(events.take()[0].name, "fetch");
     assert_eq!(fetch.await.expect_err("it fails").name, "fetch");
-    let Some(windlass::Notice::Change(change)) = changes.recv().await else {
+    let Some(windlass::Notice::Event(event)) = changes.recv().await else {
         unreachable!("there was a change");
     };
-    assert_eq!(change.name, snapshot.name);
+    assert_eq!(event.name, snapshot.name);
 }

@@ -1,4 +1,4 @@
-//! Sources: what comes next, what becomes of it, and when there is nothing more.
+//! Sources: the order of their tasks, reports about them, and their end.
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ async fn peek_and_len_say_what_will_be_pulled() {
 }
 
 #[tokio::test]
-async fn enqueueing_after_close_is_an_error_and_the_rest_drains() {
+async fn enqueueing_after_close_is_an_error_and_queued_items_are_still_pulled() {
     let mut source = PrioritySource::new();
     source.enqueue(1, 0).expect("it is open");
     source.close();
@@ -129,7 +129,7 @@ async fn enqueueing_after_close_is_an_error_and_the_rest_drains() {
 }
 
 #[tokio::test]
-async fn one_who_waits_is_told_of_what_is_enqueued_and_of_the_end() {
+async fn a_waiting_puller_receives_the_next_item_and_the_end() {
     let source = PrioritySource::new();
     let mut stream = source.clone();
     let waits = tokio::spawn(async move { (stream.next().await, stream.next().await) });
@@ -141,7 +141,7 @@ async fn one_who_waits_is_told_of_what_is_enqueued_and_of_the_end() {
 }
 
 #[tokio::test]
-async fn several_who_wait_get_one_each() {
+async fn several_waiting_pullers_receive_one_item_each() {
     let source = PrioritySource::new();
     let streams: Vec<_> = (0..8).map(|_| source.clone()).collect();
     let waits = futures::future::join_all(streams.into_iter().map(StreamExt::into_future));
@@ -197,7 +197,7 @@ async fn tasks_come_in_the_order_in_which_they_become_ready() {
 }
 
 #[tokio::test]
-async fn a_source_tells_where_each_task_stands() {
+async fn a_source_returns_the_state_of_each_task() {
     let source = DependencySource::new(&diamond(), tasks(["a", "b", "c", "d"])).expect("whole");
     let states = || ["a", "b", "d", "x"].map(|key| source.state(&key));
     let [pending, ready] = [NodeState::Pending, NodeState::Ready].map(Some);
@@ -222,7 +222,7 @@ async fn a_failed_task_can_start_again() {
 }
 
 #[tokio::test]
-async fn an_abort_reaches_all_that_wait_for_it() {
+async fn an_abort_reaches_all_dependents() {
     let all = tasks(["a", "b", "c", "d"]);
     let mut source = DependencySource::new(&diamond(), all).expect("whole");
     source.next().await;
@@ -241,7 +241,7 @@ async fn an_abort_reaches_all_that_wait_for_it() {
 }
 
 #[tokio::test]
-async fn an_abort_reaches_one_that_waits_for_it_in_two_ways() {
+async fn an_abort_reaches_a_dependent_on_two_paths_once() {
     let nodes = graph([("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["a", "c"])]);
     let source = DependencySource::new(&nodes, tasks(["a", "b", "c", "d"])).expect("whole");
     assert_eq!(source.abort(&"a"), Ok(vec!["a", "b", "d", "c"]), "level by level");
@@ -263,7 +263,7 @@ fn a_key_with_two_tasks_is_an_error_at_construction() {
 }
 
 #[tokio::test]
-async fn a_graph_goes_on_where_it_stands() {
+async fn a_source_continues_a_graph_from_its_state() {
     let mut graph = diamond();
     graph.start("a").expect("it is ready");
     graph.complete("a").expect("it runs");
@@ -293,7 +293,7 @@ async fn tasks_can_be_added_while_others_run() {
 }
 
 #[tokio::test]
-async fn what_is_added_under_an_aborted_task_is_aborted() {
+async fn a_task_added_after_an_aborted_one_is_aborted() {
     let source = DependencySource::open();
     source.enqueue("a", 1, &[]).expect("it is open");
     source.abort(&"a").expect("it waits");
@@ -315,7 +315,7 @@ async fn an_open_source_stays_open_until_it_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_tasks_that_can_start_the_most_urgent_comes_first() {
+async fn the_most_urgent_ready_task_comes_first() {
     let urgent = |key: &&str| if *key == "d" { 9 } else { 1 };
     let options = PriorityDependencyOptions::new()
         .priority(move |key, _: &u32| urgent(key))

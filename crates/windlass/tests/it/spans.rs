@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` sees of works and their attempts.
+//! Spans and events of `tracing`.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use windlass::{Dependency, RetryPolicy, WorkError, WorkOutcome, work_fn};
 
 use crate::support::*;
 
-/// Notes which spans are made, and which events are emitted, with their fields.
+/// Records spans and events with their fields.
 struct Recorder {
     spans: Log,
     events: Log,
@@ -76,7 +76,7 @@ async fn every_attempt_has_a_span_with_its_work_and_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_is_told_once_with_its_error_and_the_delay_of_its_policy() {
+async fn a_retry_is_reported_once_with_its_error_and_delay() {
     let (_spans, events, _guard) = Recorder::start();
     let mut scheduler = scheduler(1);
     let flaky = work_fn("flaky", |ctx| async move {
@@ -96,7 +96,7 @@ async fn a_retry_is_told_once_with_its_error_and_the_delay_of_its_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_told_once_and_so_is_everything_that_it_blocks_or_makes_needless() {
+async fn a_failure_and_each_blocked_or_skipped_work_are_reported_once() {
     let (_spans, events, _guard) = Recorder::start();
     let mut scheduler = scheduler(1);
     let [good, bad] = [add(&scheduler, ok("good")), add(&scheduler, fails("bad"))];
@@ -115,7 +115,7 @@ async fn a_failure_is_told_once_and_so_is_everything_that_it_blocks_or_makes_nee
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_is_told_once_whether_the_work_runs_or_waits() {
+async fn a_cancel_of_a_running_or_waiting_work_is_reported_once() {
     let (_spans, events, _guard) = Recorder::start();
     let mut scheduler = scheduler(1);
     let waits = add(&scheduler, ok("waits"));
@@ -135,7 +135,7 @@ async fn a_cancel_is_told_once_whether_the_work_runs_or_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_is_told_with_the_attempt_that_had_it_and_not_again_at_a_cancel() {
+async fn an_error_is_reported_with_its_attempt_and_not_again_at_a_cancel() {
     let (_spans, events, _guard) = Recorder::start();
     let mut scheduler = scheduler(1);
     let late = answers("late", ms(0), &[retry(secs(60))]).retries(1);
@@ -195,7 +195,7 @@ async fn a_caller_that_waits_for_a_run_which_begins_after_it_is_not_reported() {
     let (_spans, events, _guard) = Recorder::start();
     let mut scheduler = scheduler(1);
     let handle = scheduler.handle();
-    // It takes longer than a caller is left to wait for a run.
+    // It takes longer than a caller may wait for a run.
     let slow = takes("slow", ms(1500));
     let (end, _) = tokio::join!(handle.execute(slow), scheduler.run_until_done());
     end.expect("it succeeds");

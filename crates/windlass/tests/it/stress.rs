@@ -1,6 +1,6 @@
-//! Many hands on one scheduler at once: nothing hangs, the totals add up, and nothing piles up.
+//! Many callers use one scheduler at once: nothing hangs, the totals add up, and nothing accumulates.
 //!
-//! Two seconds unless `WINDLASS_STRESS_SECONDS` says otherwise.
+//! Takes two seconds, or `WINDLASS_STRESS_SECONDS`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::support::*;
 
 const HANDS: u64 = 16;
 
-/// How many works a hand leaves alive before it clears up.
+/// How many works a caller leaves alive before it forgets them.
 const KEPT: usize = 60;
 
 fn duration() -> Duration {
@@ -25,7 +25,7 @@ fn duration() -> Duration {
     Duration::from_secs(seconds.unwrap_or(2))
 }
 
-/// What everybody has done together.
+/// What all callers have done together.
 #[derive(Default)]
 struct Tally {
     submitted: AtomicU64,
@@ -74,7 +74,7 @@ async fn body(ctx: WorkContext, plan: u64, common: Common) -> WorkOutcome {
             }
         }
         7 => {
-            // Somebody else may have changed that.
+            // Another caller may have changed that.
             let _ = ctx.handle().explain(ctx.id);
             let _ = ctx.handle().snapshot_of(ctx.id);
         }
@@ -95,7 +95,7 @@ fn child(common: Common) -> WorkSpec {
     })
 }
 
-/// One pair of hands.
+/// One caller.
 struct Hand {
     common: Common,
     random: Random,
@@ -160,12 +160,12 @@ impl Hand {
         }
     }
 
-    /// Has everything ended and forgotten that it has submitted.
+    /// Ends and forgets all works that it has submitted.
     async fn clear_up(&mut self) {
         while let Some(&work) = self.works.last() {
             self.common.handle.cancel(work);
             self.forget(work);
-            // One that is reopened or runs takes a while.
+            // A work that runs or was reopened takes a while.
             if self.works.last() == Some(&work) {
                 self.works.rotate_right(1);
                 yield_now().await;
@@ -188,15 +188,15 @@ impl Hand {
     }
 }
 
-/// Counts what a subscriber is told, and how much it missed.
+/// Counts the events that a subscriber received and missed.
 async fn listen(mut told: windlass::Subscription) -> u64 {
     let (mut last, mut missed) = (0, 0);
     while let Some(notice) = told.recv().await {
         match notice {
             Notice::Missed(more) => missed += more,
-            Notice::Change(change) => {
-                assert!(change.number > last, "in order");
-                last = change.number;
+            Notice::Event(event) => {
+                assert!(event.number > last, "in order");
+                last = event.number;
             }
         }
     }
@@ -204,7 +204,7 @@ async fn listen(mut told: windlass::Subscription) -> u64 {
 }
 
 #[test]
-fn sixteen_hands_at_once_leave_nothing_behind() {
+fn sixteen_concurrent_callers_leave_nothing_behind() {
     let duration = duration();
     within(duration + secs(30), move || threads(3).block_on(stress(duration)));
 }
@@ -233,7 +233,7 @@ async fn stress(duration: Duration) {
     let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let metrics = handle.metrics();
     assert!(counted(&tally.submitted) > 1000, "{} works only", counted(&tally.submitted));
-    // Children whose parents are forgotten are nobody's, but known; others went with a retry.
+    // Children whose parents are forgotten have no parent, but are known; others went with a retry.
     let children = handle.snapshot();
     assert!(children.iter().all(|work| &*work.name == "child"), "{children:?}");
     assert_eq!(metrics.total, children.len());
@@ -292,7 +292,7 @@ fn graphs_of_batches_and_batches_of_graphs_leave_nothing_behind() {
             assert_eq!(metrics.attempts, 20 + 400);
             assert_eq!(metrics.total as u64 + metrics.forgotten, 420);
             assert!(metrics.total <= 10);
-            // What is forgotten is dropped once no lock is held, by whoever forgot it: the last of it
+            // The thread that forgets a work drops it after it has freed the lock: the last one
             // perhaps a moment after the run has returned.
             while census.alive() > 10 {
                 yield_now().await;

@@ -53,7 +53,7 @@ async fn a_run_without_a_failure_is_a_success() {
 }
 
 #[tokio::test]
-async fn each_run_sums_up_what_ended_since_the_previous_one() {
+async fn each_summary_covers_what_ended_since_the_previous_run() {
     let mut scheduler = scheduler(1);
     let bad = add(&scheduler, fails("bad"));
     assert_eq!(counts(&scheduler.run_until_done().await), [0, 0, 1, 0, 0]);
@@ -67,7 +67,7 @@ async fn each_run_sums_up_what_ended_since_the_previous_one() {
 }
 
 #[tokio::test]
-async fn works_that_are_forgotten_by_then_are_counted_too() {
+async fn forgotten_works_are_counted_too() {
     let builder = WorkScheduler::builder().max_concurrency(1).keep_ended(2);
     let mut scheduler = builder.build().expect("slots");
     for n in 0..50 {

@@ -1,4 +1,4 @@
-//! Works that do as they are told, and schedulers that are watched.
+//! Scripted works, and schedulers with their events.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -10,13 +10,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use proptest::test_runner::{Config, RngSeed};
-use tokio::sync::mpsc;
 use windlass::{
-    ResourceCost, Work, WorkContext, WorkEvent, WorkHandle, WorkId, WorkOutcome, WorkScheduler,
-    WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState, pool,
+    Notice, ResourceCost, Subscription, Work, WorkContext, WorkEvent, WorkHandle, WorkId,
+    WorkOutcome, WorkScheduler, WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState, pool,
 };
 
-/// A work that does what a closure says.
+/// A work whose body is a closure.
 pub(crate) struct Act {
     name: String,
     act: Box<dyn FnMut(WorkContext) -> BoxFuture<'static, WorkOutcome> + Send>,
@@ -51,8 +50,8 @@ where
     WorkSpec::new(Act::new(name, act))
 }
 
-/// A work that takes this long and then answers: the n-th answer at the n-th attempt, the last one
-/// ever after.
+/// A work that takes this long and then returns an outcome: the n-th one in the n-th attempt, and the last one
+/// in all later attempts.
 pub(crate) fn answers(name: &str, takes: Duration, answers: &[WorkOutcome]) -> WorkSpec {
     let answers = answers.to_vec();
     act(name, move |ctx| {
@@ -78,7 +77,7 @@ pub(crate) fn fails(name: &str) -> WorkSpec {
     act(name, |_| async { failed("broken") })
 }
 
-/// A work that never ends by itself, and stops when it is asked to.
+/// A work that ends when it is asked to stop.
 pub(crate) fn obedient(name: &str) -> WorkSpec {
     act(name, |ctx| async move {
         ctx.cancel_token().cancelled().await;
@@ -120,15 +119,21 @@ pub(crate) fn forgotten(handle: impl AsRef<WorkHandle>) -> WorkId {
     work
 }
 
-/// Every change of state that a scheduler tells of.
-pub(crate) struct Events(mpsc::Receiver<WorkEvent>);
+/// The events of a scheduler that change the state of a work.
+pub(crate) struct Events(Subscription);
 
 impl Events {
+    /// Returns the events since the last call.
     pub(crate) fn take(&mut self) -> Vec<WorkEvent> {
-        std::iter::from_fn(|| self.0.try_recv().ok()).collect()
+        let next = || self.0.recv().now_or_never().flatten();
+        let events = std::iter::from_fn(next).map(|notice| match notice {
+            Notice::Event(event) => event,
+            Notice::Missed(events) => panic!("{events} events were missed"),
+        });
+        events.filter(WorkEvent::changes_state).collect()
     }
 
-    /// What has happened since the last look: `100ms a Running 1`.
+    /// Returns the events since the last call as lines: `100ms a Running 1`.
     pub(crate) fn seen(&mut self) -> Vec<String> {
         let line = |event: WorkEvent| {
             let WorkEvent { at, name, state, attempt, .. } = event;
@@ -144,8 +149,9 @@ pub(crate) fn watched(slots: usize) -> (WorkScheduler, Events) {
 }
 
 pub(crate) fn watch(builder: WorkSchedulerBuilder) -> (WorkScheduler, Events) {
-    let (event_tx, events) = mpsc::channel(100_000);
-    (builder.event_tx(event_tx).build().expect("it can run something"), Events(events))
+    let scheduler = builder.build().expect("it can run something");
+    let events = Events(scheduler.subscribe());
+    (scheduler, events)
 }
 
 pub(crate) fn scheduler(slots: usize) -> WorkScheduler {
@@ -172,28 +178,28 @@ pub(crate) fn last_error(handle: impl AsRef<WorkHandle>, work: WorkId) -> String
     look(handle, work).last_error.unwrap_or_else(|| "no error".to_owned())
 }
 
-/// What was seen, in order, by whoever has a clone.
+/// Lines in the order in which clones have added them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
     pub(crate) fn add(&self, line: impl Display) {
-        self.0.lock().expect("nobody panics here").push(line.to_string());
+        self.0.lock().expect("no holder of the lock panics").push(line.to_string());
     }
 
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+        std::mem::take(&mut self.0.lock().expect("no holder of the lock panics"))
     }
 }
 
-/// Runs until nothing more happens without the clock: everybody has had a turn.
+/// Yields until all tasks that are ready have been polled.
 pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Every work has ended, and the counters add up.
+/// Asserts that every work has ended and that the counters add up.
 pub(crate) fn assert_done(handle: impl AsRef<WorkHandle>) {
     let handle = handle.as_ref();
     let metrics = handle.metrics();
@@ -223,12 +229,12 @@ pub(crate) fn cpus(n: u32) -> ResourceCost {
     cost([("cpu", n)])
 }
 
-/// Polls a future once, with nobody to wake.
+/// Polls a future once, with a waker that does nothing.
 pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// So many random cases, the same in every run unless `PROPTEST_RNG_SEED` says which others.
+/// Returns a configuration for so many random cases, the same in every run unless `PROPTEST_RNG_SEED` is set.
 pub(crate) fn cases(cases: u32) -> Config {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     match config.rng_seed {
@@ -245,7 +251,7 @@ pub(crate) fn within<T: Send + 'static>(
     let (tell, told) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         let result = act();
-        // Nobody listens if it took too long.
+        // The receiver is gone if it took too long.
         let _ = tell.send(());
         result
     });
@@ -271,12 +277,12 @@ where
     });
 }
 
-/// Counts those who are alive.
+/// Counts the values that are alive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Census(Arc<()>);
 
 impl Census {
-    /// One more, for as long as it is not dropped.
+    /// Returns a value that is counted until it is dropped.
     pub(crate) fn one(&self) -> Arc<()> {
         Arc::clone(&self.0)
     }
@@ -291,8 +297,7 @@ pub(crate) fn threads(n: usize) -> tokio::runtime::Runtime {
     builder.worker_threads(n).enable_time().build().expect("a runtime")
 }
 
-/// The time that this thread has had of a processor: what other processes do at the same time does not
-/// count.
+/// Returns the processor time of this thread, which does not depend on other processes.
 #[cfg(unix)]
 pub(crate) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -316,7 +321,7 @@ impl BusyPool {
         let (release, released) = std::sync::mpsc::channel::<()>();
         let released = Arc::new(Mutex::new(released));
         let workers = pool::Scheduler::global().worker_count();
-        // More than there are workers: whatever another test has queued, those begin all the same.
+        // More than there are workers, so that they begin also behind tasks that other tests have queued.
         for _ in 0..4 * workers {
             let released = Arc::clone(&released);
             let blocks = move || _ = released.lock().map(|released| released.recv());

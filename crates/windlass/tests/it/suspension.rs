@@ -60,7 +60,7 @@ async fn a_suspended_work_leaves_its_slot_and_resources_to_others_and_takes_them
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_goes_on_stands_before_works_that_have_not_begun() {
+async fn a_resumed_work_comes_before_works_that_have_not_begun() {
     let (mut scheduler, mut events) = watched(1);
     let asks = work_fn("asks", |ctx| async move {
         ctx.suspend(sleep(ms(5))).await?;
@@ -109,7 +109,7 @@ async fn a_cancel_ends_a_suspension_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_in_line_to_go_on_ends_the_suspension_at_once() {
+async fn a_cancel_of_an_attempt_queued_to_resume_ends_the_suspension_at_once() {
     let (mut scheduler, mut events) = watched(1);
     let waits = work_fn("waits", |ctx| async move { Ok(ctx.suspend(sleep(ms(10))).await?) });
     let waits = add(&scheduler, waits);
@@ -222,7 +222,7 @@ async fn a_task_of_the_body_may_suspend_the_attempt_and_outlive_it() {
     _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[2], "10ms spawns Success 1");
     sleep(ms(200)).await;
-    assert_eq!(log.take(), ["waited Ok(())"], "nobody is left waiting for a slot");
+    assert_eq!(log.take(), ["waited Ok(())"], "no wait for a slot is left");
     assert_done(&scheduler);
 }
 
@@ -242,7 +242,7 @@ async fn a_suspension_after_the_attempt_is_over_only_waits() {
         });
         let answer = if ctx.attempt == 1 { retry(ms(10)) } else { WorkOutcome::Success };
         async move {
-            ctx.suspend(sleep(ms(10))).await.expect("nobody asks it to stop");
+            ctx.suspend(sleep(ms(10))).await.expect("it is not asked to stop");
             sleep(ms(10)).await;
             answer
         }
@@ -262,7 +262,7 @@ async fn a_suspension_after_the_attempt_is_over_only_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hundreds_wait_at_one_slot() {
+async fn hundreds_of_suspended_works_share_one_slot() {
     let mut scheduler = scheduler(1);
     let start = Instant::now();
     for _ in 0..300 {
@@ -308,7 +308,7 @@ async fn a_wait_that_follows_a_dropped_one_holds_nothing_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_begins_beside_one_that_goes_on_does_not_hold_it_up() {
+async fn a_wait_that_begins_beside_one_that_resumes_does_not_delay_it() {
     let (mut scheduler, mut events) = watched(1);
     let waits = work_fn("waits", |ctx| async move {
         let (tell, told) = tokio::sync::oneshot::channel();
@@ -336,7 +336,7 @@ async fn a_wait_that_begins_beside_one_that_goes_on_does_not_hold_it_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_that_begins_when_another_has_just_got_its_slot_leaves_it_that() {
+async fn a_wait_that_begins_when_another_has_just_resumed_leaves_it_the_slot() {
     let mut scheduler = scheduler(1);
     let began = Arc::new(AtomicBool::new(false));
     let (let_go, may_go) = std::sync::mpsc::channel();
@@ -354,7 +354,7 @@ async fn a_wait_that_begins_when_another_has_just_got_its_slot_leaves_it_that() 
             poll_fn(|cx| {
                 let polled = over.as_mut().poll(cx);
                 if polled.is_pending() && look(&handle, ctx.id).phase == Phase::Resuming {
-                    let_go.send(()).expect("somebody has the slot");
+                    let_go.send(()).expect("the other body waits for it");
                     while look(&handle, ctx.id).phase != Phase::Running {
                         std::thread::yield_now();
                     }

@@ -18,7 +18,7 @@ fn with_grace(grace: Option<Duration>) -> WorkSchedulerBuilder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_times_out_is_told_and_dropped_after_its_grace() {
+async fn an_attempt_that_times_out_is_asked_to_stop_and_dropped_after_its_grace() {
     for (grace, dropped_at) in [(None, 100), (Some(ms(30)), 130)] {
         let (mut scheduler, mut events) = watch(with_grace(grace));
         let log = Log::default();
@@ -46,12 +46,12 @@ async fn an_attempt_that_times_out_is_told_and_dropped_after_its_grace() {
         assert_eq!(last_error(&scheduler, work), error);
         settle().await;
         let told = [ms(100), ms(again + 100)].map(|at| format!("told after {at:?}"));
-        assert_eq!(log.take(), told, "at once, whatever the grace");
+        assert_eq!(log.take(), told, "at once, with any grace");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_a_failure_whatever_the_body_answers_meanwhile() {
+async fn a_timeout_is_a_failure_also_if_the_body_succeeds_meanwhile() {
     let answers =
         [WorkOutcome::Success, failed("by itself"), retry(secs(77)), WorkOutcome::Cancelled];
     for answer in answers {
@@ -78,7 +78,7 @@ async fn a_timeout_is_a_failure_whatever_the_body_answers_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_within_its_time_is_left_alone_and_the_next_has_all_of_it() {
+async fn each_attempt_has_the_whole_timeout() {
     let (mut scheduler, mut events) = watched(1);
     let work = answers("work", ms(80), &[retry(ms(50)), WorkOutcome::Success]);
     add(&scheduler, work.timeout(ms(100)).retries(1));
@@ -141,7 +141,7 @@ async fn a_deadline_ends_a_retry_delay_and_a_past_one_ends_everything_at_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timeout_stands_still_in_a_suspension_and_the_deadline_does_not() {
+async fn a_suspension_pauses_the_timeout_but_not_the_deadline() {
     let (mut scheduler, mut events) = watched(1);
     let waits = |name: &str| {
         work_fn(name, |ctx| async move {
@@ -174,7 +174,7 @@ async fn a_deadline_passes_also_while_nothing_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_time_that_is_up_at_any_moment_is_nothing_but_a_failure() {
+async fn a_timeout_at_any_moment_only_fails_the_attempt() {
     for round in 0..8 {
         let builder = WorkScheduler::builder().max_concurrency(2000).retry_delay(ms(0));
         let (mut scheduler, mut events) = watch(builder);

@@ -14,7 +14,7 @@ use crate::support::*;
 const SLOTS: usize = 3;
 const GPUS: u32 = 3;
 
-/// One work: whom it follows, what it needs, and how its attempts end.
+/// One work: its dependencies, what it needs, and how its attempts end.
 #[derive(Debug)]
 struct Plan {
     after: Vec<(usize, EdgeKind)>,
@@ -45,7 +45,7 @@ fn plan(random: &mut Random, place: usize) -> Plan {
     }
 }
 
-/// What the rules say of each work, those it follows first.
+/// Returns how each work must end by the rules, dependencies first.
 fn fates(plans: &[Plan]) -> Vec<Fate> {
     let mut fates: Vec<Fate> = Vec::new();
     for plan in plans {
@@ -84,7 +84,7 @@ fn fate(plan: &Plan, before: &[Fate]) -> Fate {
     unreachable!("retries are used up")
 }
 
-/// Nothing starts before what it follows has ended, and never too many run at once.
+/// Asserts that no work starts before its dependencies have ended, and that never too many run at once.
 fn check_starts(events: &[WorkEvent], plans: &BTreeMap<WorkId, &Plan>, ids: &[WorkId]) {
     let mut states: BTreeMap<WorkId, WorkState> = BTreeMap::new();
     for event in events {
@@ -141,7 +141,7 @@ async fn run_a_world(seed: u64) {
 }
 
 #[test]
-fn random_graphs_end_as_the_rules_say() {
+fn random_graphs_end_by_the_rules() {
     in_time(|| async {
         for seed in 0..150 {
             run_a_world(seed).await;
@@ -150,7 +150,7 @@ fn random_graphs_end_as_the_rules_say() {
 }
 
 #[test]
-fn random_graphs_end_as_the_rules_say_on_several_threads() {
+fn random_graphs_end_by_the_rules_on_several_threads() {
     within(secs(20), || {
         threads(3).block_on(async {
             for seed in 150..250 {

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 
 use super::*;
 
-/// Drops a waiting `acquire` after `polls` polls, with a release before each; whoever is next in line
-/// gets what it would have had.
+/// Drops a waiting `acquire` after `polls` polls, with a release before each; the next waiter
+/// receives what it would have taken.
 async fn check_dropped_after(polls: usize) {
     let capacity = ResourceCapacity::new(cost([("cpu", 1), ("gpu", 1)]));
     let mut held = vec![
@@ -44,7 +44,7 @@ async fn an_acquire_dropped_at_any_poll_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_was_set_aside_for_one_who_is_dropped_goes_to_the_next_in_line() {
+async fn the_reservation_of_a_dropped_waiter_passes_to_the_next() {
     let capacity = ResourceCapacity::new(cpus(1));
     let held = capacity.acquire(&cpus(1)).await.expect("it can be had");
     let one = cpus(1);
@@ -77,7 +77,7 @@ async fn a_task_that_panics_gives_back_what_it_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_times_out_leaves_the_line() {
+async fn an_acquire_that_times_out_leaves_the_queue() {
     let capacity = ResourceCapacity::new(cpus(2));
     let _held = capacity.acquire(&cpus(1)).await.expect("it can be had");
     let two = cpus(2);

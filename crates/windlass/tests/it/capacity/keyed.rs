@@ -50,8 +50,8 @@ async fn a_key_is_not_forgotten_before_its_rate_and_quota_are_full_again() {
     take(0, "calls").expect("the bucket is full");
     take(1, "mails").expect("the window is new");
     forget_idle_keys();
-    take(0, "calls").expect_err("the bucket is empty, whatever was forgotten");
-    take(1, "mails").expect_err("the quota is used up, whatever was forgotten");
+    take(0, "calls").expect_err("the bucket is empty, also after keys were forgotten");
+    take(1, "mails").expect_err("the quota is used up, also after keys were forgotten");
     tokio::time::advance(secs(1)).await;
     forget_idle_keys();
     take(0, "calls").expect("a second has passed");
@@ -61,7 +61,7 @@ async fn a_key_is_not_forgotten_before_its_rate_and_quota_are_full_again() {
 }
 
 #[test]
-fn a_rate_that_makes_no_sense_is_refused() {
+fn an_invalid_rate_is_refused() {
     let all = ResourceCapacity::new(calls(1));
     let refused = KeyedCapacity::<&str>::new(&all, calls(1)).rate("calls", Rate::per_second(0));
     assert_eq!(refused.err(), Some(RateError::ZeroAmount));

@@ -1,5 +1,5 @@
 //! Random calls at several levels, against lists of what was taken: the sums always match, and at
-//! every quiet point nobody sleeps whose request fits.
+//! every quiet point no waiter sleeps whose request fits.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ enum Step {
         level: usize,
         amounts: Amounts,
     },
-    /// Takes the same several times without looking at anything, and keeps the last.
+    /// Acquires the same several times without a check between, and keeps the last permit.
     TakeOften {
         level: usize,
         amounts: Amounts,
@@ -105,7 +105,7 @@ struct Waiting {
     woken: Arc<Flag>,
 }
 
-/// The capacities, and what the lists say about them.
+/// The capacities, and the lists of what was taken.
 struct World {
     levels: Vec<ResourceCapacity>,
     limits: Vec<Amounts>,
@@ -113,7 +113,7 @@ struct World {
     immediate: Vec<Amounts>,
     /// In the order in which they came.
     line: Vec<Waiting>,
-    /// How often somebody has taken.
+    /// How often a request was granted.
     accepted: u64,
 }
 
@@ -140,7 +140,7 @@ impl World {
         below.map(|(_, amounts)| amounts[resource]).sum()
     }
 
-    /// Whether `amounts` are free at `level` beside all that these others want.
+    /// Returns whether `amounts` are free at `level` beside all that these others request.
     fn fits(&self, level: usize, amounts: Amounts, before: &[Waiting]) -> bool {
         Self::chain(level).all(|bound| {
             let others = before.iter().filter(|w| Self::chain(w.level).any(|l| l == bound));
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Polls one who waits; its permit is in the list then, if it has one.
+    /// Polls a waiter and adds its permit to the list if it has been granted.
     fn poll(&mut self, place: usize) -> Poll<()> {
         let waiting = &mut self.line[place];
         waiting.woken.0.store(false, Ordering::Relaxed);
@@ -257,7 +257,7 @@ impl World {
         Poll::Ready(())
     }
 
-    /// Polls those who were woken until nobody is.
+    /// Polls the waiters that were woken, until none is.
     fn run(&mut self) {
         let woken = |waiting: &Waiting| waiting.woken.0.load(Ordering::Relaxed);
         while let Some(place) = self.line.iter().position(woken) {
@@ -284,7 +284,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn the_sums_match_and_nobody_sleeps_whose_request_fits(
+    fn the_sums_match_and_no_waiter_sleeps_whose_request_fits(
         steps in prop::collection::vec((step(), any::<bool>()), 1..120),
     ) {
         let mut world = World::new();
@@ -321,7 +321,7 @@ impl Numbers {
     }
 }
 
-/// One of several tasks that take, wait, give up and give back, on threads of their own. Returns how
+/// One of several tasks that acquire, wait, stop waiting and release, on threads of their own. Returns how
 /// often it has taken.
 async fn mingle(capacity: ResourceCapacity, seed: u64) -> u64 {
     let mut numbers = Numbers(seed);
@@ -343,7 +343,7 @@ async fn mingle(capacity: ResourceCapacity, seed: u64) -> u64 {
                 }
             }
             1 => {
-                // What it holds could be what it waits for, and so could the others'.
+                // It could wait for what it holds itself, and so could the others.
                 permits.clear();
                 permits.push(capacity.acquire(&wanted).await.expect("it can be had"));
                 taken += 1;

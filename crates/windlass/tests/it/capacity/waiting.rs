@@ -1,9 +1,9 @@
-//! The line: who waits, who may pass, and who is served when there is room.
+//! The queue: which request waits, which may pass, and which is served when there is room.
 
 use super::*;
 
 #[tokio::test]
-async fn those_who_wait_are_served_in_order() {
+async fn waiters_are_served_in_order() {
     let capacity = ResourceCapacity::new(cpus(1));
     let held = capacity.acquire(&cpus(1)).await.expect("it can be had");
     let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
@@ -12,7 +12,7 @@ async fn those_who_wait_are_served_in_order() {
             let (capacity, sender) = (capacity.clone(), sender.clone());
             async move {
                 let _permit = capacity.acquire(&cpus(1)).await.expect("it can be had");
-                sender.send(place).expect("somebody listens");
+                sender.send(place).expect("the receiver is kept");
             }
         })
         .collect();
@@ -33,7 +33,7 @@ async fn a_heavy_waiter_is_not_overtaken_by_light_ones() {
     assert!(poll_once(&mut heavy).is_pending());
     assert!(!capacity.can_acquire(cpus(1)), "three are free and set aside");
     let refusal = capacity.try_acquire(cpus(1)).expect_err("it is behind the heavy one");
-    let text = "1 of \"cpu\" cannot be had now: this level has 3 free, \
+    let text = "requires 1 of \"cpu\", but this level has 3 free, \
                 and 4 is reserved for earlier waiters";
     assert_eq!(refusal.to_string(), text);
     assert_eq!(capacity.metrics().refused.reserved, 1);
@@ -43,7 +43,7 @@ async fn a_heavy_waiter_is_not_overtaken_by_light_ones() {
 }
 
 #[tokio::test]
-async fn one_that_waits_for_something_else_may_be_passed() {
+async fn a_waiter_for_another_resource_may_be_passed() {
     let capacity = ResourceCapacity::new(cost([("cpu", 4), ("gpu", 1)]));
     let gpu = capacity.acquire(&cost([("gpu", 1)])).await.expect("it can be had");
     let both = cost([("cpu", 2), ("gpu", 1)]);
@@ -58,7 +58,7 @@ async fn one_that_waits_for_something_else_may_be_passed() {
 }
 
 #[tokio::test]
-async fn a_release_anywhere_in_the_tree_wakes_who_may_fit_now() {
+async fn a_release_anywhere_in_the_tree_wakes_the_waiters_that_may_fit() {
     let (cluster, [a, b]) = two_teams();
     let held = a.acquire(&cpus(8)).await.expect("it can be had");
     let waiting = tokio::spawn({
@@ -73,7 +73,7 @@ async fn a_release_anywhere_in_the_tree_wakes_who_may_fit_now() {
 }
 
 #[tokio::test]
-async fn a_raised_limit_serves_those_who_wait() {
+async fn a_raised_limit_serves_the_waiters() {
     let (cluster, [a, _]) = two_teams();
     let _held = a.acquire(&cpus(8)).await.expect("it can be had");
     let two = cpus(2);
@@ -85,7 +85,7 @@ async fn a_raised_limit_serves_those_who_wait() {
 }
 
 #[tokio::test]
-async fn what_a_reconciled_permit_frees_serves_those_who_wait() {
+async fn a_reconciled_permit_serves_the_waiters() {
     let capacity = ResourceCapacity::new(cpus(4));
     let mut held = capacity.acquire(&cpus(4)).await.expect("it can be had");
     let three = cpus(3);
@@ -96,7 +96,7 @@ async fn what_a_reconciled_permit_frees_serves_those_who_wait() {
 }
 
 #[tokio::test]
-async fn one_who_waits_outlives_a_limit_that_is_too_low_for_a_while() {
+async fn a_waiter_stays_queued_while_a_limit_is_too_low() {
     let capacity = ResourceCapacity::new(cpus(4));
     let held = capacity.acquire(&cpus(2)).await.expect("it can be had");
     let four = cpus(4);
@@ -110,7 +110,7 @@ async fn one_who_waits_outlives_a_limit_that_is_too_low_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_for_a_rate_are_served_as_it_comes() {
+async fn waiters_for_a_rate_are_served_as_it_refills() {
     let capacity = ResourceCapacity::new(ResourceCost::new());
     let rate = Rate { burst: Amount::from(2), ..per_second(10) };
     capacity.set_rate("cpu", rate).expect("it makes sense");
@@ -123,7 +123,7 @@ async fn those_who_wait_for_a_rate_are_served_as_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_behind_one_who_stops_waiting_for_a_rate_are_served_earlier() {
+async fn waiters_behind_a_dropped_waiter_for_a_rate_are_served_earlier() {
     let capacity = ResourceCapacity::new(ResourceCost::new());
     let rate = Rate { burst: Amount::from(5), ..per_second(1) };
     capacity.set_rate("cpu", rate).expect("it makes sense");
@@ -142,7 +142,7 @@ async fn those_behind_one_who_stops_waiting_for_a_rate_are_served_earlier() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_that_is_raised_serves_those_who_wait_earlier() {
+async fn a_raised_rate_serves_its_waiters_earlier() {
     let capacity = ResourceCapacity::new(ResourceCost::new());
     capacity.set_rate("cpu", per_second(1)).expect("it makes sense");
     drop(capacity.acquire(&cpus(1)).await.expect("it starts full"));
@@ -158,7 +158,7 @@ async fn a_rate_that_is_raised_serves_those_who_wait_earlier() {
 }
 
 #[tokio::test]
-async fn ten_thousand_who_wait_cost_no_more_than_ten_thousand_looks() {
+async fn ten_thousand_waiters_cost_no_more_than_ten_thousand_checks() {
     let capacity = ResourceCapacity::new(cpus(1));
     let held = capacity.acquire(&cpus(1)).await.expect("it can be had");
     let one = cpus(1);

@@ -67,7 +67,7 @@ async fn dropping_the_stream_at_any_point_cancels_everything_and_gives_all_capac
 }
 
 #[tokio::test]
-async fn what_was_set_aside_for_a_dropped_run_is_there_for_others() {
+async fn the_reservation_of_a_dropped_stream_is_free_for_others() {
     let capacity = ResourceCapacity::new(cpus(4));
     let held = capacity.try_acquire(cpus(2)).expect("everything is free");
     let source = source_of([takes("big", 1).cost(cpus(4))]);
@@ -80,7 +80,7 @@ async fn what_was_set_aside_for_a_dropped_run_is_there_for_others() {
 }
 
 #[tokio::test]
-async fn a_dropped_run_asks_what_computes_to_stop_and_gives_back_when_it_has() {
+async fn a_dropped_stream_stops_its_closures_and_releases_when_they_have_returned() {
     let one = capacity(1);
     let began = Arc::new(std::sync::Barrier::new(2));
     let task = {
@@ -118,7 +118,7 @@ fn unbegun() -> (ScheduledTask<(), (), Infallible>, Census) {
 }
 
 #[tokio::test]
-async fn a_dropped_run_withdraws_what_no_worker_has_begun() {
+async fn a_dropped_stream_withdraws_closures_that_no_worker_has_begun() {
     let (one, busy, (task, census)) = (capacity(1), BusyPool::begin(), unbegun());
     let source = PrioritySource::new();
     source.enqueue(task, 1).expect("it is open");
@@ -172,7 +172,7 @@ async fn a_task_that_is_aborted_while_it_runs_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_task_that_was_aborted_nothing_is_told_also_if_it_ends_before_it_is_stopped() {
+async fn an_aborted_task_that_ends_before_it_is_stopped_yields_nothing() {
     let (all, source) = (ResourceCapacity::new(cpus(40)), DependencySource::open());
     for key in 0..40 {
         let task = ScheduledTask::<(), _, Infallible>::new(key.to_string(), || async {
@@ -191,7 +191,7 @@ async fn of_a_task_that_was_aborted_nothing_is_told_also_if_it_ends_before_it_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_aborted_and_fails_before_it_is_stopped_stops_nobody() {
+async fn an_aborted_task_that_fails_before_it_is_stopped_stops_no_other() {
     let (one, source) = (capacity(1), DependencySource::open());
     let fails = Task::new("fails", || async {
         sleep(Duration::from_millis(1)).await;

@@ -1,4 +1,4 @@
-//! Tasks that fail: what that means for the others, for the source, and when it is tried again.
+//! Tasks that fail: what follows for other tasks and for the source, and when they are retried.
 
 use std::task::Poll;
 
@@ -6,7 +6,7 @@ use windlass::core::NodeState;
 
 use super::*;
 
-/// a fails; b and c wait for it one after the other, d for nobody.
+/// a fails; b depends on it, c on b, and d on nothing.
 fn chain_that_fails() -> DependencySource<&'static str, Task> {
     let mut graph = DependencyGraph::new();
     graph.add_node("a", []).expect("new");
@@ -19,7 +19,7 @@ fn chain_that_fails() -> DependencySource<&'static str, Task> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stop_cancels_the_rest_and_ends() {
+async fn on_error_stop_cancels_the_rest_and_ends() {
     let (source, two) = (chain_that_fails(), capacity(2));
     let run = TaskPoolRunner::new("stop", &source, &two).run_tasks(OnError::Stop);
     assert_eq!(lines(run).await, ["a! on purpose"], "d was under way");
@@ -28,7 +28,7 @@ async fn stop_cancels_the_rest_and_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stop_gives_what_was_sent_before() {
+async fn on_error_stop_yields_the_values_sent_before() {
     let (sent, failing) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let sends = {
         let (sent, failing) = (Arc::clone(&sent), Arc::clone(&failing));
@@ -58,7 +58,7 @@ async fn stop_gives_what_was_sent_before() {
 }
 
 #[tokio::test]
-async fn stop_waits_for_what_computes_to_stop() {
+async fn on_error_stop_waits_for_closures_on_the_pool() {
     let (two, ended) = (capacity(2), Arc::new(AtomicU32::new(0)));
     let began = Arc::new(Notify::new());
     let computes = {
@@ -86,7 +86,7 @@ async fn stop_waits_for_what_computes_to_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_continue_the_dependents_of_a_failed_task_never_run_and_the_stream_ends() {
+async fn on_error_continue_aborts_only_the_dependents_of_a_failed_task() {
     let source = chain_that_fails();
     let run = TaskPoolRunner::new("on", &source, &capacity(2)).run_tasks(OnError::Continue);
     assert_eq!(lines(run).await, ["a! on purpose", "d: done"]);
@@ -96,12 +96,12 @@ async fn under_continue_the_dependents_of_a_failed_task_never_run_and_the_stream
 }
 
 #[test]
-fn the_default_is_to_stop() {
+fn on_error_stops_by_default() {
     assert_eq!(OnError::default(), OnError::Stop);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
+async fn a_cost_that_can_never_fit_is_an_error_of_its_task_at_once() {
     let two = capacity(2);
     let huge = takes("huge", 1).cost(cost([("capacity", 3)]));
     let unknown = takes("unknown", 1).cost(cost([("capcity", 1)]));
@@ -127,7 +127,7 @@ async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_are_no_slots_every_task_says_so() {
+async fn without_slots_every_task_is_an_error() {
     let none = ResourceCapacity::new(cost([("slots", 0)]));
     let told = lines(run(&source_of([takes("a", 1)]), &none, OnError::Continue)).await;
     assert_eq!(told, ["a! requires 1 of \"slots\", but the limit is 0"]);
@@ -150,7 +150,7 @@ async fn the_dependents_of_a_task_that_can_never_fit_never_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_tasks_that_can_never_fit_and_wait_for_each_other_the_first_is_told() {
+async fn of_dependent_tasks_that_can_never_fit_only_the_first_is_an_error() {
     let mut graph = DependencyGraph::new();
     graph.add_node("huge", []).expect("new");
     graph.add_node("larger", ["huge"]).expect("new");
@@ -172,7 +172,7 @@ fn huge_and_fine() -> DependencySource<&'static str, Task> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_can_never_fit_and_was_aborted_holds_nobody_up() {
+async fn an_aborted_task_that_can_never_fit_delays_no_other() {
     let source = huge_and_fine();
     let runner = TaskPoolRunner::new("test", &source, &capacity(2));
     source.abort(&"huge").expect("it has not ended");
@@ -180,7 +180,7 @@ async fn a_task_that_can_never_fit_and_was_aborted_holds_nobody_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_pulled_by_hand_and_can_never_fit_is_left_to_whoever_pulled_it() {
+async fn a_pulled_task_that_can_never_fit_is_left_to_its_puller() {
     let source = huge_and_fine();
     assert_eq!(source.pull().await.map(|(key, _)| key), Some("huge"));
     let mut run = TaskPoolRunner::new("test", &source, &capacity(2)).run_tasks(OnError::Stop);
@@ -193,7 +193,7 @@ async fn what_was_pulled_by_hand_and_can_never_fit_is_left_to_whoever_pulled_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_pulled_and_is_given_back_and_can_never_fit_is_told() {
+async fn a_pulled_task_that_can_never_fit_is_an_error_once_it_is_queued_again() {
     let source = huge_and_fine();
     assert_eq!(source.pull().await.map(|(key, _)| key), Some("huge"));
     let run = TaskPoolRunner::new("test", &source, &capacity(2)).run_tasks(OnError::Continue);
@@ -204,7 +204,7 @@ async fn what_was_pulled_and_is_given_back_and_can_never_fit_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_while_starting_gives_the_resources_back() {
+async fn a_panic_while_a_task_starts_releases_its_resources() {
     let one = capacity(1);
     let broken = Task::new("broken", || -> std::future::Ready<_> { panic!("no paper") });
     let told = lines(run(&source_of([broken, takes("next", 1)]), &one, OnError::Continue)).await;
@@ -213,7 +213,7 @@ async fn a_failure_while_starting_gives_the_resources_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_task_is_its_error_and_is_not_tried_again() {
+async fn a_panic_in_a_task_is_its_error_and_is_not_retried() {
     let tries = Arc::new(AtomicU32::new(0));
     let broken = {
         let tries = Arc::clone(&tries);
@@ -240,7 +240,7 @@ impl Drop for Brittle {
     }
 }
 
-/// A task that drops what is brittle only with itself, once it is over, after so many yields.
+/// A task whose future panics in its drop, after so many yields.
 fn brittle(key: &'static str, yields: usize) -> Task {
     Task::new(key, move || {
         let (held, mut left) = (Brittle("it broke"), yields);
@@ -268,7 +268,7 @@ async fn a_panic_in_the_drop_of_a_future_that_is_over_is_the_tasks_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_the_drop_of_a_future_that_is_stopped_concerns_nobody() {
+async fn a_panic_in_the_drop_of_a_stopped_future_is_contained() {
     let two = capacity(2);
     let tasks = [brittle("brittle", usize::MAX), fails("fails")];
     let told = lines(run(&source_of(tasks), &two, OnError::Stop)).await;
@@ -276,7 +276,7 @@ async fn a_panic_in_the_drop_of_a_future_that_is_stopped_concerns_nobody() {
     assert_eq!(two.available(), cost([("capacity", 2)]));
 }
 
-/// Fails until its last try.
+/// Fails until its last attempt.
 fn flaky(key: &'static str, failures: u32) -> Task {
     let tries = Arc::new(AtomicU32::new(0));
     Task::new(key, move || {
@@ -347,7 +347,7 @@ async fn a_report_while_the_runner_has_the_task_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_panics_is_the_tasks_panic() {
+async fn a_panic_in_a_hook_is_an_error_of_its_task() {
     let task = takes("task", 1).on_complete(|_, _| panic!("in the hook"));
     let told = lines(run(&source_of([task]), &capacity(1), OnError::Stop)).await;
     assert_eq!(told, ["task! the task panicked: in the hook"]);

@@ -63,7 +63,7 @@ fn fates(plans: &[Plan]) -> Vec<Option<bool>> {
     fates
 }
 
-/// Everything that is told until the end, or until it is dropped after so many polls.
+/// Returns everything that the stream yields until its end, or until it is dropped after so many polls.
 async fn told(run: impl Stream<Item = Progress>, polls: Option<usize>) -> Vec<Progress> {
     let mut run = Box::pin(run);
     let mut told = Vec::new();
@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn random_graphs_run_as_they_should_and_leave_the_capacity_whole(
+    fn random_graphs_run_in_order_and_leave_the_capacity_whole(
         plans in prop::collection::vec(plan(), 1..14),
         stops in any::<bool>(),
         polls in prop::option::of(0..40usize),

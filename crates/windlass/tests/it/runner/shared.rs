@@ -52,14 +52,14 @@ async fn check_second_runner(first: &ResourceCapacity, second: &ResourceCapacity
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_runner_has_under_way_counts_also_when_its_source_has_a_second_one() {
+async fn tasks_of_a_first_runner_count_when_their_source_gets_a_second() {
     let [one, other] = [(); 2].map(|()| ResourceCapacity::new(cpus(1)));
     check_second_runner(&one, &one).await;
     check_second_runner(&one, &other).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_and_those_who_acquire_share_in_turn() {
+async fn a_runner_and_waiting_callers_share_in_turn() {
     let capacity = ResourceCapacity::new(cpus(1));
     let acquire = async {
         let began = Instant::now();
@@ -89,7 +89,7 @@ async fn children_of_a_capacity_bound_their_own_runner_and_all_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_is_told_when_others_give_back() {
+async fn a_runner_is_notified_when_others_release() {
     let capacity = ResourceCapacity::new(cpus(1));
     let held = capacity.try_acquire(cpus(1)).expect("everything is free");
     let waits = tokio::spawn(ends("waits", 1, capacity.clone()));

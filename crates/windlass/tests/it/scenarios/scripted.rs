@@ -1,4 +1,4 @@
-//! Bodies that do what their scenario says, each thing when the director says so.
+//! Bodies that follow their scenario, each step when the director allows it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use windlass::{Cancelled, Work, WorkContext, WorkOutcome};
 use windlass_sim::scenario::{End, WorkPlan};
 
-/// A work that does what its scenario says.
+/// A work that follows its scenario.
 pub(super) struct Scripted {
     pub(super) plan: WorkPlan,
     pub(super) place: usize,
@@ -24,7 +24,7 @@ impl Work for Scripted {
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
         self.stage.enter(self.place, &ctx);
-        // Whatever a body answers after it was asked to stop, it was stopped.
+        // After it was asked to stop, a body counts as stopped with any outcome.
         let _ = self.take_time(&ctx).await;
         match self.plan.body.end(ctx.attempt) {
             End::Ok => WorkOutcome::Success,
@@ -56,20 +56,20 @@ impl Scripted {
     }
 }
 
-/// Who waits for a turn, and what the director needs of the bodies.
+/// The tasks that wait for a turn, and what the director needs of the bodies.
 #[derive(Default)]
 pub(super) struct Stage {
     inner: Mutex<Inner>,
-    /// Rung when somebody wants a turn.
+    /// Notified when a task wants a turn.
     pub(super) changed: Notify,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// By time; in the order of asking within one instant.
+    /// By time; within one instant, in the order of the requests.
     turns: BTreeMap<(Instant, usize), oneshot::Sender<()>>,
     asked: usize,
-    /// The latest attempt of each, by place.
+    /// The latest attempt of each work, by place.
     contexts: BTreeMap<usize, WorkContext>,
     gates: BTreeMap<usize, oneshot::Sender<Never>>,
 }
@@ -92,7 +92,7 @@ impl Stage {
         self.inner().contexts.get(&place).expect("it has begun").clone()
     }
 
-    /// Ready at this time, in turn with everybody else.
+    /// Ready at this time, in turn with all other tasks.
     async fn turn(&self, at: Instant) {
         let (tell, told) = oneshot::channel();
         {
@@ -102,15 +102,14 @@ impl Stage {
             inner.turns.insert(place, tell);
         }
         self.changed.notify_one();
-        told.await.expect("everybody has a turn");
+        told.await.expect("every task has a turn");
     }
 
     pub(super) fn next_turn(&self) -> Option<Instant> {
         self.inner().turns.keys().next().map(|(at, _)| *at)
     }
 
-    /// Lets the next one go on whose time has come; whether there was one. Those who are gone do not
-    /// count.
+    /// Lets the next task that is due continue. Returns whether there was one; dropped tasks do not
     pub(super) fn give_a_turn(&self) -> bool {
         loop {
             let mut inner = self.inner();

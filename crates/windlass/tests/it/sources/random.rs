@@ -84,7 +84,7 @@ impl World {
         self.unblock();
     }
 
-    /// Those that wait for nobody any more, in the order in which they came.
+    /// The tasks whose dependencies have ended, in the order in which that happened.
     fn unblock(&mut self) {
         for key in 0..self.tasks.len() {
             let done = |key: &usize| self.tasks[*key].state == NodeState::Completed;
@@ -148,7 +148,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn a_source_says_what_the_list_of_tasks_says(
+    fn a_source_agrees_with_a_list_of_tasks(
         steps in prop::collection::vec(step(), 1..100),
     ) {
         let mut world = World::new();
