@@ -147,6 +147,25 @@ fn variable_is_empty(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| value.is_empty())
 }
 
+/// What to run.
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    /// The workflow file; `-` is standard input [default: windlass.toml]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Run only these steps and the steps they depend on
+    #[arg(value_name = "STEP")]
+    pub(crate) steps: Vec<String>,
+
+    /// Set a parameter
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
+    pub(crate) params: Vec<(String, String)>,
+
+    /// Run at most N steps at once [default: as the file says, or one per CPU]
+    #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", hide_env_values = true, value_parser = jobs)]
+    pub(crate) jobs: Option<Jobs>,
+}
+
 /// How the verbs that lead a run show it.
 #[derive(Args)]
 pub(crate) struct OutputArguments {
@@ -179,20 +198,8 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8\n  windlass run --detach nightly.toml"
     )]
     Run {
-        /// The workflow file; `-` is standard input [default: windlass.toml]
-        file: Option<PathBuf>,
-
-        /// Run only these steps and the steps they depend on
-        #[arg(value_name = "STEP")]
-        steps: Vec<String>,
-
-        /// Set a parameter
-        #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
-        params: Vec<(String, String)>,
-
-        /// Run at most N steps at once [default: as the file says, or one per CPU]
-        #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", hide_env_values = true, value_parser = jobs)]
-        jobs: Option<Jobs>,
+        #[command(flatten)]
+        run: RunArguments,
 
         /// Submit the run, start a scheduler in the background if none is running, and print the run's id
         #[arg(short, long)]

@@ -50,9 +50,8 @@ use std::sync::Arc;
 use signal_hook::consts::SIGXFSZ;
 use windlass_server::Verdict;
 
-use crate::arguments::{Arguments, Form, Jobs, OutputArguments, SubmitArguments, Verb};
+use crate::arguments::{Arguments, Form, OutputArguments, Verb};
 use crate::exit::Exit;
-use crate::run::RunArguments;
 
 fn main() -> ExitCode {
     // What went wrong was told when it did.
@@ -87,20 +86,8 @@ fn carry_out(arguments: &Arguments) -> Exit {
     let form = Form::from(arguments.json);
     let shown = |output: &OutputArguments| run::Shown { mode: output.mode, form };
     let exit = match &arguments.verb {
-        Verb::Run { file, steps, params, jobs, detach: true, .. } => {
-            let submit = SubmitArguments {
-                file: file.clone(),
-                steps: steps.clone(),
-                params: params.clone(),
-                jobs: *jobs,
-                env: Vec::new(),
-            };
-            submit::detach(state, &submit, form)
-        }
-        Verb::Run { file, steps, params, jobs, output, .. } => {
-            let (file, jobs) = (file.as_deref(), jobs.and_then(|Jobs(jobs)| jobs));
-            run::run(state, &RunArguments { file, steps, params, jobs }, shown(output))
-        }
+        Verb::Run { run, detach: true, .. } => submit::detach(state, run, form),
+        Verb::Run { run, output, .. } => run::run(state, run, shown(output)),
         Verb::Submit(submit) => submit::submit(state, submit, form),
         Verb::Workers => submit::workers(state, form),
         Verb::Attach { run, output } => run::attach(state, run, shown(output)),

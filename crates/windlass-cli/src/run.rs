@@ -9,8 +9,9 @@ use windlass_server::{
     Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, RunError, RunOutcome,
     RunRecord, RunState, RunView, Store, ask, ask_to_retry, find_run, open_runs,
 };
+use windlass_workflow::Workflow;
 
-use crate::arguments::{Form, StepTarget};
+use crate::arguments::{Form, Jobs, RunArguments, StepTarget};
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::look::RunJson;
@@ -18,14 +19,6 @@ use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
 use crate::workflow_file::{WorkflowFile, named_or_default};
-
-/// What `run` was asked for.
-pub(crate) struct RunArguments<'a> {
-    pub(crate) file: Option<&'a Path>,
-    pub(crate) steps: &'a [String],
-    pub(crate) params: &'a [(String, String)],
-    pub(crate) jobs: Option<u32>,
-}
 
 /// How a run is shown.
 #[derive(Clone, Copy)]
@@ -43,31 +36,41 @@ impl Shown {
 
 pub(crate) fn run(
     state: Option<&Path>,
-    arguments: &RunArguments<'_>,
+    arguments: &RunArguments,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let path = named_or_default(arguments.file)?;
-    let read = WorkflowFile::open(path, shown.form).map_err(|error| error.or_step(path))?;
-    let Some(read) = read else {
+    let Some((record, workflow)) = read_run(arguments, shown.form)? else {
         return Ok(Exit::Usage);
     };
-    if let Err(mistakes) = read.workflow.require_steps() {
-        return Ok(shown.form.refuse(&read.name, &mistakes));
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Run, &store);
+    lead(Coordinator::submit_parsed(store, record, workflow)?, options)
+}
+
+/// Reads the workflow file and returns the run to store. Returns none after printing its errors.
+pub(crate) fn read_run(
+    arguments: &RunArguments,
+    form: Form,
+) -> Result<Option<(RunRecord, Workflow)>, Box<dyn Error>> {
+    let path = named_or_default(arguments.file.as_deref())?;
+    let read = WorkflowFile::open(path, form).map_err(|error| error.or_step(path))?;
+    let Some(read) = read else { return Ok(None) };
+    if let Err(errors) = read.workflow.require_steps() {
+        form.refuse(&read.name, &errors);
+        return Ok(None);
     }
     let dir = read.dir()?;
     let WorkflowFile { name, text, workflow, .. } = read;
-    let order = RunRecord {
+    let record = RunRecord {
         file: name,
         text,
         dir,
         params: arguments.params.iter().cloned().collect(),
-        steps: arguments.steps.to_vec(),
-        jobs: arguments.jobs,
+        steps: arguments.steps.clone(),
+        jobs: arguments.jobs.and_then(|Jobs(jobs)| jobs),
         ..RunRecord::default()
     };
-    let store = state::open(state)?;
-    let options = shown.options(Verb::Run, &store);
-    lead(Coordinator::submit_parsed(store, order, workflow)?, options)
+    Ok(Some((record, workflow)))
 }
 
 pub(crate) fn resume(

@@ -1,30 +1,17 @@
 //! The arguments of verbs for runs that a service leads.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{Jobs, duration, jobs, param};
+use super::{RunArguments, duration};
 
 #[derive(Args)]
 pub(crate) struct SubmitArguments {
-    /// The workflow file; `-` is standard input [default: windlass.toml]
-    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
 
-    /// Run only these steps and the steps they depend on
-    #[arg(value_name = "STEP")]
-    pub(crate) steps: Vec<String>,
-
-    /// Set a parameter
-    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
-    pub(crate) params: Vec<(String, String)>,
-
-    /// Run at most N steps at once [default: as the file says, or as many as the workers have slots]
-    #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = jobs)]
-    pub(crate) jobs: Option<Jobs>,
-
-    /// Take this variable of the environment along, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
+    /// Pass this variable of the environment to the steps, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
     /// VIRTUAL_ENV
     #[arg(long = "env", value_name = "NAME")]
     pub(crate) env: Vec<String>,
