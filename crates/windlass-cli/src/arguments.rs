@@ -246,12 +246,12 @@ pub(crate) enum Verb {
     },
     /// Submit a workflow to the scheduler of the store
     #[command(
-        after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\nThe run goes on without a terminal, under `windlass serve`."
+        after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\n`windlass serve` leads the run, which needs no terminal."
     )]
     Submit(SubmitArguments),
     /// Show a submitted run until it ends
     #[command(
-        after_help = "Examples:\n  windlass attach 3fa9c2d1\n  windlass attach\n\nCtrl-C ends the display, and the run goes on."
+        after_help = "Examples:\n  windlass attach 3fa9c2d1\n  windlass attach\n\nCtrl-C ends the display; the run continues."
     )]
     Attach {
         /// The run: its id, the first characters of it, or `last`
@@ -263,7 +263,7 @@ pub(crate) enum Verb {
     },
     /// Wait until runs have ended
     #[command(
-        after_help = "Example:\n  windlass wait 3fa9c2d1 && ./publish.sh\n\nEnds with the exit code of the run; of several runs, with the worst."
+        after_help = "Example:\n  windlass wait 3fa9c2d1 && ./publish.sh\n\nThe exit code is that of the run; of several runs, the worst."
     )]
     Wait {
         /// The runs: their ids, the first characters of them, or `last`
@@ -272,12 +272,12 @@ pub(crate) enum Verb {
     },
     /// Schedule the submitted runs of the store
     #[command(
-        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nRuns until a signal comes; the steps of its worker go on. One process schedules at a time, others stand by."
+        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time; others\nstand by."
     )]
     Serve(ServeArguments),
     /// Execute the steps of submitted runs
     #[command(
-        after_help = "Example:\n  windlass worker --name gpu --slots 2\n\nOn the first signal the worker takes no new steps, and ends with those that it executes. On the second it\nends them."
+        after_help = "Example:\n  windlass worker --name gpu --slots 2\n\nAt the first signal, the worker takes no new steps, and ends when its steps have ended. The second\nsignal ends them."
     )]
     Worker(WorkerArguments),
     /// List the workers of the store
