@@ -89,8 +89,7 @@ fn a_retry_of_a_name_takes_all_of_it_that_failed_and_shows_nothing_old() {
     let bench = Bench::new();
     bench.write("flow.toml", FANNED);
     assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
-    let again = bench.call(&["retry", "last", "--step", "part", "--output", "prefix"]);
-    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
+    let again = bench.ends_with(1, &["retry", "last", "--step", "part", "--output", "prefix"]);
     let shown = stdout(&again);
     let mut lines: Vec<_> = shown.lines().collect();
     lines.sort_unstable();
@@ -181,8 +180,7 @@ fn why_tells_when_a_lock_may_come_free_by_the_habits_of_its_holder() {
     let waiter = bench.start(&["run", "waits.toml"]);
     let why = || stdout(&bench.call(&["why", "last/w"]));
     eventually("the holder is told", || why().contains("/h (pid ") && why().contains(", usually "));
-    let refused = bench.call(&["lock", "shared", "--wait", "0s", "--", "true"]);
-    assert_eq!(refused.status.code(), Some(75));
+    let refused = bench.ends_with(75, &["lock", "shared", "--wait", "0s", "--", "true"]);
     let said = stderr(&refused);
     assert!(
         said.contains(&format!("/h (pid {})\n", holder.id())) && !said.contains("epoch"),

@@ -8,8 +8,7 @@ use rustix::process::Signal;
 /// Runs a workflow, and says which words stand in what it told, in this order.
 #[track_caller]
 fn check(flow: &str, code: i32, told: &[&str]) -> Bench {
-    let (bench, output) = Bench::run(flow);
-    assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+    let (bench, output) = Bench::run_ends_with(code, flow);
     check_told(&output, told);
     bench
 }
@@ -102,8 +101,7 @@ fn a_person_passes_or_fails_the_guard_of_a_step() {
     let mut asked: Vec<_> = bench.read("asked").lines().map(str::to_owned).collect();
     asked.sort();
     assert_eq!(asked, ["ok a", "ok b"]);
-    let nobody = bench.call(&["approve", &format!("{run}/a")]);
-    assert_eq!(nobody.status.code(), Some(2));
+    let nobody = bench.ends_with(2, &["approve", &format!("{run}/a")]);
     assert!(stderr(&nobody).contains("has ended: success"), "{}", stderr(&nobody));
 }
 
@@ -214,8 +212,7 @@ fn a_killed_run_makes_up_for_what_follows_in_any_case() {
     let flow = "[step.a]\nrun = 'echo ran >> record'\n\
         finally = 'echo cleaning >> record; test -f go || { touch begun; sleep 100; }; echo cleaned >> record'";
     let bench = killed(flow);
-    let output = bench.call(&["resume", &bench.run_id()]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["resume", &bench.run_id()]);
     assert_eq!(bench.read("record"), "ran\ncleaning\ncleaning\ncleaned\n");
 }
 
@@ -223,11 +220,9 @@ fn a_killed_run_makes_up_for_what_follows_in_any_case() {
 fn whoever_cancels_one_step_of_a_killed_run_leaves_the_others_alone() {
     let bench = killed(COMMAND_HANGS);
     let run = bench.run_id();
-    let output = bench.call(&["cancel", &format!("{run}/b")]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["cancel", &format!("{run}/b")]);
     assert_eq!(bench.read("record"), "ran\n", "a is not over, and nobody has interrupted it");
-    let output = bench.call(&["cancel", &run]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["cancel", &run]);
     assert_eq!(bench.read("record"), "ran\ncleaned\n");
 }
 
@@ -249,8 +244,7 @@ fn hooks_are_called_once_at_the_end() {
 fn a_hook_that_takes_too_long_is_asked_to_end_and_told() {
     let deaf = r#"trap "touch asked; exit" TERM; while :; do sleep 0.01; done"#;
     let flow = format!("[on]\ntimeout = '1s'\nsuccess = '{deaf}'\n[step.a]\nrun = 'true'");
-    let (bench, output) = Bench::run(&flow);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let (bench, output) = Bench::run_ends_with(0, &flow);
     assert!(bench.path("asked").exists());
     let said = "on.success: timed out after 1s; its output: ";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
@@ -299,8 +293,7 @@ fn a_cancel_ends_a_hook_that_does_not_end() {
     bench.write("flow.toml", &format!("{hook}[step.a]\nrun = 'true'"));
     let child = bench.start(&["run", "flow.toml"]);
     bench.await_file("called");
-    let asked = bench.call(&["cancel", "last"]);
-    assert!(asked.status.success(), "{}", stderr(&asked));
+    bench.ends_with(0, &["cancel", "last"]);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "its steps had succeeded: {}", stderr(&output));
     check_told(&output, &["on.success: ended by signal 15"]);

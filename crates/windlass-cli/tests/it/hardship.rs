@@ -258,8 +258,7 @@ fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
     let pid = coordinator().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it runs");
     kill_process(pid, Signal::KILL).expect("it can be killed");
 
-    let output = bench.call(&["resume", &bench.run_id()]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["resume", &bench.run_id()]);
     tracer.wait().expect("everything that it watches has ended");
     let record = bench.read("record");
     let record = record.strip_prefix("start 1\n").unwrap_or(&record);

@@ -199,8 +199,7 @@ fn a_step_reads_nothing_and_is_where_it_should_be() {
     std::fs::create_dir(bench.path("sub")).expect("it can be made");
     let flow = "[step.a]\nrun = 'cat'\n[step.b]\nafter = 'a'\nrun = 'env'\ndir = './sub/../sub'";
     bench.write("flow.toml", flow);
-    let output = bench.call(&["run", "flow.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", "flow.toml"]);
     let sub = std::fs::canonicalize(bench.path("sub")).expect("it is there");
     let line = format!("b | PWD={}\n", sub.display());
     assert!(stdout(&output).contains(&line), "{line}: {}", stdout(&output));
@@ -422,8 +421,7 @@ fn a_step_for_which_there_is_never_room_fails_when_nothing_else_runs() {
     let flow = format!(
         "[step.first]\nrun = '{NO_ROOM}'\n[step.second]\nafter = ['first']\nrun = 'touch ran'\n"
     );
-    let (bench, output) = Bench::run(&flow);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let (bench, output) = Bench::run_ends_with(1, &flow);
     let said = "the step cannot be started: sh: Too many open files";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
     assert!(!bench.path("ran").exists());

@@ -4,8 +4,7 @@ use crate::bench::{Bench, repository, stderr, stdout};
 fn the_hello_example_runs() {
     let bench = Bench::new();
     let file = repository().join("examples/hello.toml");
-    let output = bench.call(&["run", file.to_str().expect("a plain path")]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", file.to_str().expect("a plain path")]);
     let lines = "greet | hello from greet\nwork | done\nfarewell | bye\n";
     assert_eq!(stdout(&output), lines);
 }
@@ -17,8 +16,7 @@ fn a_failed_step_shows_its_output_and_fails_the_run() {
         "flow.toml",
         "[step.a]\nrun = 'echo out; echo err >&2; exit 3'\n[step.b]\nrun = 'true'\nafter = ['a']\n",
     );
-    let output = bench.call(&["run", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(1));
+    let output = bench.ends_with(1, &["run", "flow.toml"]);
     assert_eq!(stdout(&output), "a | out\na | err\n");
     let said = stderr(&output);
     assert!(said.contains(": exit code 3\n") && said.contains("b: blocked: a failed\n"), "{said}");
@@ -29,8 +27,7 @@ fn mistakes_are_told_before_anything_runs() {
     let bench = Bench::new();
     bench
         .write("flow.toml", "[step.a]\nrun = 'touch ran'\n[step.b]\nrun = 'true'\nafter = ['c']\n");
-    let output = bench.call(&["run", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["run", "flow.toml"]);
     assert!(stderr(&output).contains("flow.toml:5:10"), "{}", stderr(&output));
     assert!(!bench.path("ran").exists() && !bench.path("state").exists());
 }
@@ -38,11 +35,9 @@ fn mistakes_are_told_before_anything_runs() {
 #[test]
 fn what_cannot_be_found_is_told_plainly() {
     let bench = Bench::new();
-    let output = bench.call(&["run", "nothing.toml"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["run", "nothing.toml"]);
     assert!(stderr(&output).contains("cannot read nothing.toml"), "{}", stderr(&output));
-    let output = bench.call(&["resume", "zz"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["resume", "zz"]);
     assert!(stderr(&output).contains("no run \"zz\""), "{}", stderr(&output));
 }
 
@@ -50,8 +45,7 @@ fn what_cannot_be_found_is_told_plainly() {
 fn a_store_that_cannot_be_used_is_69() {
     let bench = Bench::new();
     bench.write("state", "a file where a directory should be");
-    let output = bench.call(&["lock", "x", "--", "true"]);
-    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    bench.ends_with(69, &["lock", "x", "--", "true"]);
 }
 
 #[test]
@@ -59,8 +53,7 @@ fn a_time_without_a_unit_is_told_how_to_write_it() {
     let bench = Bench::new();
     let calls = [["--wait", "5"], ["--max-hold", "5"], ["--heartbeat-timeout", "5 years"]];
     for [option, time] in calls {
-        let output = bench.call(&["lock", "x", option, time, "--", "true"]);
-        assert_eq!(output.status.code(), Some(2));
+        let output = bench.ends_with(2, &["lock", "x", option, time, "--", "true"]);
         let how = format!("{time:?} is not a duration; write whole numbers with ms, s, m, h or d");
         assert!(stderr(&output).contains(&how), "{}", stderr(&output));
     }
@@ -91,8 +84,7 @@ fn a_lock_that_is_called_like_a_primitive_is_told_why_it_cannot_be() {
     for verb in ["lock", "sem"] {
         for name in ["acquire", "release", "heartbeat", "check"] {
             for more in [&["--", "echo", "hi"][..], &["--", "echo"], &["--wait", "5s", "--", "x"]] {
-                let output = bench.call(&[&[verb, name], more].concat());
-                assert_eq!(output.status.code(), Some(2));
+                let output = bench.ends_with(2, &[&[verb, name], more].concat());
                 let why = format!("{name:?} cannot be a name: it is a verb of `windlass lock`");
                 assert!(stderr(&output).contains(&why), "{}", stderr(&output));
             }
