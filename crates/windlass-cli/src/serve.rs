@@ -19,7 +19,7 @@ use windlass_server::{Access, Process, Store};
 
 use crate::arguments::{Form, ServeArguments};
 use crate::exit::Exit;
-use crate::service::{say, usual_slots};
+use crate::service::say;
 use crate::state;
 
 /// After which time with nothing to do a scheduler and a worker end that a verb has started.
@@ -38,24 +38,22 @@ pub(crate) fn serve(
     arguments: &ServeArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    if arguments.own_session {
-        // It fails for a process that leads a group, which has a session of its own then.
-        let _ = rustix::process::setsid();
-    }
+    let ServeArguments { no_worker, service } = arguments;
+    service.leave_session();
     let store = state::open(state)?;
     say(form, "store", &format!("store: {}", store.dir().display()));
-    if !arguments.no_worker {
+    if !no_worker {
         let keeper = WorkerKeeper {
             store: store.try_clone()?,
             name: host_name(),
-            slots: arguments.slots.unwrap_or_else(usual_slots),
-            lease: arguments.lease,
+            slots: service.slots(),
+            lease: service.lease,
             form,
         };
         thread::Builder::new().name("worker".to_owned()).spawn(move || keeper.keep())?;
     }
-    let scheduler = Scheduler::new(store, arguments.lease)?;
-    match scheduler.lead(arguments.idle, &mut |news| tell(news, form))? {
+    let scheduler = Scheduler::new(store, service.lease)?;
+    match scheduler.lead(service.idle, &mut |news| tell(news, form))? {
         SchedulerEnd::Signal(signal) => {
             say(form, "ends", &format!("ends on signal {signal}; steps that run go on"));
         }
