@@ -1,4 +1,4 @@
-//! `windlass approve` and `windlass reject`: a person decides about a guard.
+//! `windlass approve` and `windlass reject`: a user decides about a guard.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -35,12 +35,12 @@ pub(crate) fn verdict(
     Ok(Exit::Success)
 }
 
-/// What was decided about which guard.
+/// A decision about a guard.
 #[derive(Serialize)]
 struct Decided {
     /// `approved` or `rejected`.
     decision: &'static str,
-    /// The guard of a `windlass guard`; none if it is about steps.
+    /// The guard of a `windlass guard`; none for the guards of steps.
     guard: Option<String>,
     run: Option<String>,
     steps: Vec<String>,
@@ -97,7 +97,7 @@ pub(crate) struct NotWaiting {
     waiting: BTreeSet<String>,
 }
 
-/// Returns which guard may have been meant, and how to name that of a step.
+/// Returns a similar guard, or how to name the guard of a step.
 fn hint(guard: &str, waiting: &BTreeSet<String>) -> String {
     let known: Vec<_> = waiting.iter().map(String::as_str).collect();
     match (nearest(guard, known.iter().copied()), known.as_slice()) {
@@ -107,8 +107,8 @@ fn hint(guard: &str, waiting: &BTreeSet<String>) -> String {
     }
 }
 
-/// Returns the steps that `step` names and that wait at a guard. In an interrupted run none does: its
-/// guards are checked again when it is resumed.
+/// Returns the steps that `step` names and that wait at a guard. No step of an interrupted run does:
+/// `resume` checks its guards again.
 fn at_guards(view: &RunView, step: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let places = view.places(step)?;
     let guarded = view.guarded().into_iter().filter(|_| view.state.goes_on());
@@ -131,7 +131,7 @@ pub(crate) struct NotAtGuard {
 }
 
 impl NotAtGuard {
-    /// Says where the first of these steps is instead, or the first one that has not ended.
+    /// Returns an error that says where the first open step is, or the first step if all have ended.
     fn of(view: &RunView, places: &[usize]) -> Self {
         let open = places.iter().find(|place| !view.steps[**place].state.is_end());
         let place = *open.unwrap_or(&places[0]);

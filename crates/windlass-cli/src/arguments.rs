@@ -1,4 +1,4 @@
-//! The command line: verbs, options, and what is said about mistakes in it.
+//! The command line: verbs, options, and errors in it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub(crate) use looking::{
 pub(crate) use serving::{ServeArguments, SubmitArguments, WorkerArguments};
 pub(crate) use storing::{StoreArguments, StoreVerb};
 
-use self::mistakes::{own_words, plainer, told};
+use self::mistakes::{own_words, print_error, without_variables};
 
 use crate::display::OutputMode;
 
@@ -80,10 +80,10 @@ impl Arguments {
     /// answer and returns how the process ends.
     pub(crate) fn of_process() -> Result<Self, Exit> {
         let words = words();
-        let parsed = Self::try_parse_from(&words).map_err(|error| plainer(error, &words));
+        let parsed = Self::try_parse_from(&words).map_err(|error| without_variables(error, &words));
         let parsed = parsed.and_then(Self::with_some_state);
         let parsed = parsed.and_then(|parsed| parsed.with_system(&words));
-        parsed.and_then(|parsed| parsed.with_json(&words)).map_err(|error| told(&error))
+        parsed.and_then(|parsed| parsed.with_json(&words)).map_err(|error| print_error(&error))
     }
 
     /// Refuses `--json` where a verb has nothing of its own to print. The variable is for all verbs of

@@ -122,7 +122,7 @@ fn count(number: usize, noun: &str) -> String {
     }
 }
 
-/// "0 B", "512 B", "1.4 MiB".
+/// Returns a size for users: `0 B`, `512 B`, `1.4 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_the_largest_unit_that_fits() {
+    fn sizes_use_the_largest_unit_that_fits() {
         for (bytes, said) in [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -1,4 +1,4 @@
-//! The verbs that lead a run, and have it shown: `run`, `resume`, `retry`, `cancel`.
+//! The verbs that lead and show a run: `run`, `resume`, `retry`, `cancel`.
 
 use std::error::Error;
 use std::path::Path;
@@ -119,7 +119,7 @@ pub(crate) fn retry(
     }
 }
 
-/// Asks the process that leads the run to cancel it; cancels it here if there is none.
+/// Asks the process that leads the run to cancel it. Without such a process, this one cancels it.
 pub(crate) fn cancel(
     state: Option<&Path>,
     target: &StepTarget,
@@ -159,11 +159,11 @@ pub(crate) struct StillRunning {
     leader: String,
 }
 
-/// Names the leader of a run by its process.
+/// Converts an error, and names the leader of a run by its process.
 fn explained(error: RunError) -> Box<dyn Error> {
     match error {
         RunError::Led { run, by } => {
-            // Its id is `windlass[PID.START]`.
+            // The id of a leader is `windlass[PID.START]`.
             let inside = by.as_str().strip_prefix("windlass[").and_then(|id| id.split_once('.'));
             let leader = inside.map_or(by.to_string(), |(pid, _)| format!("process {pid}"));
             StillRunning { run, leader }.into()
@@ -187,7 +187,7 @@ impl CancelAsked<'_> {
     }
 }
 
-/// Says how a run has ended that was to be resumed.
+/// Returns how a run ended that the user wanted to resume.
 fn over(run: &str, outcome: RunOutcome) -> String {
     let word = outcome.word();
     match outcome {
@@ -196,7 +196,7 @@ fn over(run: &str, outcome: RunOutcome) -> String {
     }
 }
 
-/// The steps that `step` names and that have not ended; refused if there is none.
+/// Returns the steps that `step` names and that have not ended. Fails if there are none.
 fn open_steps(store: &mut Store, run: &str, step: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let view = RunView::find(store, run)?;
     let steps = view.places(step)?.into_iter().map(|place| &view.steps[place]);
@@ -209,7 +209,7 @@ fn open_steps(store: &mut Store, run: &str, step: &str) -> Result<Vec<String>, B
     Ok(open)
 }
 
-/// The newest run that was interrupted.
+/// Returns the newest interrupted run.
 fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
     let open = open_runs(store)?;
     let is_interrupted = |run: &&Listed| run.state() == Some(RunState::Interrupted);
@@ -217,7 +217,7 @@ fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
     newest.ok_or(LookError::NoneInterrupted)
 }
 
-/// Shows a run that a scheduler leads until it ends, or a signal comes.
+/// Shows a run that a scheduler leads, until its end or a signal.
 pub(crate) fn attach(
     state: Option<&Path>,
     run: &str,
@@ -228,7 +228,7 @@ pub(crate) fn attach(
     let options = shown.options(Verb::Attach, &store);
     let attached = AttachedRun::open(store, &run)?;
     let display = Display::start(Outline::of_attached(&attached), options)?;
-    match attached.follow(|update| display.tell(update))? {
+    match attached.follow(|update| display.update(update))? {
         FollowEnd::Over(end) => {
             display.end(end);
             Ok(exit_of(end))
@@ -243,7 +243,7 @@ pub(crate) fn attach(
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
     let display = Display::start(Outline::of(&coordinator), options)?;
-    let end = match coordinator.lead(|update| display.tell(update)) {
+    let end = match coordinator.lead(|update| display.update(update)) {
         Err(RunError::Store(error)) if error.is_lost() => {
             display.end_lost();
             return Err(error.into());

@@ -1,4 +1,4 @@
-//! What the processes of the service say, one line for each thing that happens.
+//! Messages of schedulers and workers, one line for each event.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::output::json;
 use crate::style::plain;
 use crate::times::Times;
 
-/// Prints a line to standard error, with the time; as JSON if that is the form.
+/// Prints a line to standard error, with the time or as JSON.
 pub(crate) fn say(form: Form, event: &str, text: &str) {
     match form {
         Form::Text => {

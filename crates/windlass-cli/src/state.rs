@@ -1,4 +1,4 @@
-//! Where the store lies.
+//! Opens the store that the command line names.
 
 use std::env;
 use std::error::Error;
@@ -11,7 +11,7 @@ use windlass_server::{Network, Store, StoreError};
 
 use crate::store::OutsiderError;
 
-/// Where the store lies that several users of the machine share.
+/// The directory of the store that several users of the machine share.
 pub(crate) const SYSTEM: &str = "/var/lib/windlass";
 
 /// Opens the store in `state`, or the user's own, and creates it if it is missing. The machine's store is
@@ -25,8 +25,8 @@ pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     opened.map_err(|error| explained(error, &dir))
 }
 
-/// Opens the store to look at it, and creates nothing. A user whose usual store does not exist so far
-/// finds it empty, with a note; a directory without a store that a flag names is an error.
+/// Opens the store for reading, and creates nothing. If the user's own store does not exist yet, it
+/// counts as empty, and a note says so. A missing store that a flag names is an error.
 pub(crate) fn look(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     let opened = existing(state);
     let usual =
@@ -46,7 +46,7 @@ pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     Store::open_existing(&dir, network()).map_err(|error| explained(error, &dir))
 }
 
-/// Makes the store in `state`, or the user's own. With a group, all its members may use it.
+/// Creates the store in `state`, or the user's own. With a group, all its members may use it.
 pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<dyn Error>> {
     let dir = dir(state)?;
     let made = match gid {
@@ -63,14 +63,13 @@ pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<
     })
 }
 
-/// Returns the directory of the store that was asked for.
+/// Returns the directory of the store.
 pub(crate) fn dir(state: Option<&Path>) -> Result<PathBuf, Box<dyn Error>> {
     let dir = state.map_or_else(default_dir, |dir| Ok(dir.to_owned()))?;
     Ok(std::path::absolute(&dir).unwrap_or(dir))
 }
 
-/// Adds how to create the machine's store if it is missing, and how to become a member of the group that
-/// shares a store.
+/// Converts an error, and adds how to create the machine's store or how to become a member of a group.
 fn explained(error: StoreError, dir: &Path) -> Box<dyn Error> {
     let outsider = match &error {
         StoreError::NoStore { dir } if dir == Path::new(SYSTEM) => return Box::new(NoSystemStore),
@@ -98,7 +97,7 @@ pub(crate) struct NeedsRoot {
 )]
 pub(crate) struct NoSystemStore;
 
-/// Whether the user has said that a network file system is fine.
+/// Returns whether the user allows a network file system.
 fn network() -> Network {
     match env::var("WINDLASS_NETWORK_STATE") {
         Ok(said) if said == "allow" => Network::Allow,

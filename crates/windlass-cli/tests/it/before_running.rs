@@ -8,7 +8,7 @@ use crate::bench::{Bench, repository, stderr, stdout};
 use crate::terminal::Terminal;
 
 #[test]
-fn check_tells_every_mistake_and_runs_nothing() {
+fn check_reports_every_error_and_runs_nothing() {
     let bench = Bench::new();
     bench.write(
         "flow.toml",
@@ -23,7 +23,7 @@ fn check_tells_every_mistake_and_runs_nothing() {
 }
 
 #[test]
-fn check_says_so_when_nothing_is_wrong() {
+fn check_reports_a_file_without_errors() {
     let bench = Bench::new();
     bench.write("flow.toml", "[params]\nx = 1\n[step.a]\nrun = 'true'\n");
     let output = bench.ends_with(0, &["check", "flow.toml"]);
@@ -33,7 +33,7 @@ fn check_says_so_when_nothing_is_wrong() {
 }
 
 #[test]
-fn check_tells_programs_one_object_per_line() {
+fn check_prints_one_object_per_line_as_json() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 1\n[step.b]\nrun = ''\n");
     let output = bench.call(&["check", "flow.toml", "--json"]);
@@ -57,7 +57,7 @@ fn check_takes_values_for_parameters() {
 }
 
 #[test]
-fn a_file_that_is_not_text_is_told_plainly() {
+fn a_file_that_is_not_utf_8_is_refused_with_its_line() {
     let bench = Bench::new();
     fs::write(bench.path("flow.toml"), b"name = 'x'\nbad = '\xff'\n").expect("it can be written");
     for verb in ["check", "graph", "run"] {
@@ -87,7 +87,7 @@ fn check_takes_several_files_and_ends_as_the_worst_of_them() {
 }
 
 #[test]
-fn programs_are_told_the_whole_of_a_cycle() {
+fn json_has_all_steps_of_a_cycle() {
     let bench = Bench::new();
     let step = |n: usize| format!("[step.s{n}]\nrun = 'true'\nafter = ['s{}']\n", (n + 1) % 12);
     bench.write("flow.toml", &(0..12).map(step).collect::<String>());
@@ -98,7 +98,7 @@ fn programs_are_told_the_whole_of_a_cycle() {
 }
 
 #[test]
-fn a_parameter_that_nothing_uses_is_told_by_check_alone() {
+fn only_check_warns_of_unused_parameters() {
     let bench = Bench::new();
     bench.write(
         "flow.toml",
@@ -130,7 +130,7 @@ fn without_a_file_windlass_toml_is_taken() {
 }
 
 #[test]
-fn mistakes_have_colours_where_they_are_wanted() {
+fn errors_are_coloured_if_the_variables_ask_for_it() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 1\n");
     bench.write("warned.toml", "[step.a]\nrun = 'echo {nmae}'\n");

@@ -81,7 +81,7 @@ fn waiting(bench: &Bench) -> usize {
 }
 
 #[test]
-fn a_person_passes_or_fails_the_guard_of_a_step() {
+fn approve_and_reject_decide_about_the_guard_of_a_step() {
     let flow = "[on]\nescalate = 'echo \"$WINDLASS_GUARD $WINDLASS_STEP\" >> asked'\n\
         [step.a]\nrun = 'touch a'\nguard = 'ok'\n[step.b]\nrun = 'touch b'\nguard = 'ok'\n\
         [guard.ok]\ncondition = 'false'\ntimeout = '1ms'\non_timeout = 'escalate'";
@@ -106,7 +106,7 @@ fn a_person_passes_or_fails_the_guard_of_a_step() {
 }
 
 #[test]
-fn a_guard_that_times_out_fails_the_step_if_it_says_so() {
+fn a_guard_with_on_timeout_fail_fails_the_step() {
     let flow = "[step.a]\nrun = 'true'\nguard = 'g'\n[step.b]\nafter = ['a']\nrun = 'true'\n\
         [guard.g]\ncondition = 'echo no; false'\nretry = { max = 2, interval = '5ms' }\non_timeout = 'fail'";
     let why = "a: failed: guard g: did not pass in 3 checks; last check: exit code 1: no";
@@ -217,7 +217,7 @@ fn a_killed_run_makes_up_for_what_follows_in_any_case() {
 }
 
 #[test]
-fn whoever_cancels_one_step_of_a_killed_run_leaves_the_others_alone() {
+fn cancelling_one_step_of_a_killed_run_leaves_the_others_alone() {
     let bench = killed(COMMAND_HANGS);
     let run = bench.run_id();
     bench.ends_with(0, &["cancel", &format!("{run}/b")]);
@@ -241,7 +241,7 @@ fn hooks_are_called_once_at_the_end() {
 }
 
 #[test]
-fn a_hook_that_takes_too_long_is_asked_to_end_and_told() {
+fn a_hook_that_exceeds_its_timeout_is_terminated_and_reported() {
     let deaf = r#"trap "touch asked; exit" TERM; while :; do sleep 0.01; done"#;
     let flow = format!("[on]\ntimeout = '1s'\nsuccess = '{deaf}'\n[step.a]\nrun = 'true'");
     let (bench, output) = Bench::run_ends_with(0, &flow);
@@ -313,7 +313,7 @@ fn a_guard_that_fails_at_once_is_not_waited_for() {
 }
 
 #[test]
-fn steps_are_told_which_items_they_have() {
+fn steps_find_their_items_in_a_variable() {
     let flow = "concurrency = 8\n[resource]\ngpu = { items = ['a', 'b'], env = 'GPU' }\n\
         [step.one]\neach = { n = [1, 2, 3, 4, 5, 6] }\nuse = { gpu = 1 }\n\
         run = 'mkdir \"$GPU\"; sleep 0.02; rmdir \"$GPU\"'\n\

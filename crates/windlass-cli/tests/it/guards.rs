@@ -70,7 +70,7 @@ fn a_guard_and_its_hook_see_the_variables_of_the_file() {
 }
 
 #[test]
-fn guards_that_are_not_there_are_told_with_those_that_are() {
+fn an_unknown_guard_is_answered_with_the_known_ones() {
     let bench = bench("condition = 'true'");
     let output = bench.ends_with(2, &["guard", "flow.toml", "h"]);
     assert!(stderr(&output).contains("it has g"), "{}", stderr(&output));
@@ -116,7 +116,7 @@ fn a_check_ends_with_the_wait_for_it() {
 }
 
 #[test]
-fn an_escalated_guard_asks_once_and_waits_for_a_person() {
+fn an_escalated_guard_runs_its_hook_once_and_waits_for_a_decision() {
     for (verb, code) in [("approve", 0), ("reject", 1)] {
         let guard = "condition = 'false'\nretry = { max = 0, interval = '1s' }\non_timeout = 'escalate'\n[on]\nescalate = 'echo \"$WINDLASS_GUARD\" >> asked'";
         let bench = bench(guard);

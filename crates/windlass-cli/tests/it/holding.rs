@@ -111,7 +111,7 @@ fn a_wait_ends_with_a_signal_and_leaves_no_place_in_line() {
 /// A process that waits for signals on a thread of its own blocks them in all others, and processes that
 /// these start inherit the mask.
 #[test]
-fn signals_are_heeded_that_whoever_started_us_has_blocked() {
+fn signals_blocked_by_the_parent_are_handled() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 'touch held; sleep 600'\n");
     let lock = "lock x -- sh -c 'touch held; sleep 600'";
@@ -127,7 +127,7 @@ fn signals_are_heeded_that_whoever_started_us_has_blocked() {
 }
 
 #[test]
-fn a_command_killed_by_a_signal_is_told_as_a_shell_would() {
+fn a_command_killed_by_a_signal_ends_with_128_and_its_number() {
     let bench = Bench::new();
     bench.ends_with(137, &["lock", "x", "--", "sh", "-c", "kill -KILL $$"]);
     assert!(bench.call(&["lock", "x", "--wait", "0s", "--", "true"]).status.success());
@@ -146,7 +146,7 @@ fn locks_within_locks_are_ended_with_the_outer_one() {
 }
 
 #[test]
-fn bad_usage_is_told_before_anything_runs() {
+fn bad_usage_is_reported_before_anything_runs() {
     let bench = Bench::new();
     for (arguments, said) in [
         (vec!["lock", "", "--", "true"], "cannot be empty"),

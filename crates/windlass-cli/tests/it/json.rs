@@ -144,7 +144,7 @@ fn the_variable_for_json_does_not_stop_verbs_that_have_none() {
 }
 
 #[test]
-fn what_is_decided_and_cancelled_is_told_with_its_fields() {
+fn decisions_and_cancellations_are_printed_with_their_fields() {
     let (bench, children) = stage();
     let run = bench.run_id();
     let line = |arguments: &[&str]| stdout(&bench.call(&[arguments, &["--json"]].concat()));

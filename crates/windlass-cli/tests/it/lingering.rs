@@ -84,7 +84,7 @@ fn what_lingers_for_too_long_is_asked_to_end_and_named() {
 }
 
 #[test]
-fn a_failed_step_says_both_how_it_failed_and_what_it_left() {
+fn a_failed_step_reports_its_exit_code_and_what_it_left_running() {
     let flow = "[step.a]\nrun = 'LEAVE; exit 3'\nlinger = '0s'\ngrace = '10ms'";
     let bench = with_rest(DEAF, flow);
     let output = bench.ends_with(1, &["run", "flow.toml"]);

@@ -55,7 +55,7 @@ fn a_long_line_of_steps_moves_on_in_its_order() {
 }
 
 #[test]
-fn a_step_that_is_cancelled_in_line_leaves_it_and_the_run_goes_on() {
+fn a_step_cancelled_in_a_queue_leaves_it_and_the_run_continues() {
     let bench = Bench::new();
     let mut holder = held(&bench);
     bench.write(
@@ -93,7 +93,7 @@ fn a_run_that_waits_for_a_lock_can_be_cancelled() {
 }
 
 #[test]
-fn a_lock_that_is_held_by_who_asks_for_it_says_so() {
+fn waiting_for_a_lock_of_the_callers_parent_is_reported() {
     let bench = Bench::new();
     let nested = r#""$WINDLASS" lock x --wait 100ms -- true"#;
     let output = bench.ends_with(75, &["lock", "x", "--", "sh", "-c", nested]);
@@ -117,7 +117,7 @@ fn a_lock_that_is_held_by_who_asks_for_it_says_so() {
 
 /// What others have may come free; what the caller itself has does not.
 #[test]
-fn slots_that_are_held_by_who_asks_for_them_say_so() {
+fn waiting_for_slots_of_the_callers_parent_is_reported() {
     let check = |capacity: &str, taken: &str, wanted: &str, by_others: Option<&str>, own: bool| {
         let bench = Bench::new();
         if let Some(slots) = by_others {
@@ -305,7 +305,7 @@ fn a_step_finds_the_tokens_of_its_locks_alone_in_the_order_of_their_names() {
 }
 
 #[test]
-fn a_list_of_runs_says_what_a_run_waits_for_in_which_nothing_runs() {
+fn ps_shows_what_a_run_waits_for_in_which_nothing_runs() {
     let when =
         "test -e release || { touch checking; while ! test -e release; do sleep 0.02; done; }";
     for (own, ready, waits) in [

@@ -5,7 +5,7 @@ use std::fs;
 use crate::bench::{Bench, stderr, stdout};
 
 #[test]
-fn a_value_arrives_exactly_wherever_it_stands() {
+fn a_value_arrives_unchanged_in_every_context() {
     let (bench, output) = Bench::run(
         r#"
 [step.writes]
@@ -45,7 +45,7 @@ fn a_step_finds_the_place_for_its_output_wherever_it_runs() {
 }
 
 #[test]
-fn what_a_run_calls_of_the_command_has_the_runs_store_wherever_it_is_called() {
+fn a_windlass_command_inside_a_run_uses_the_store_of_the_run() {
     let bench = Bench::new();
     fs::create_dir_all(bench.path("sub/deep")).expect("a directory");
     let show = format!("{} show $WINDLASS_RUN", env!("CARGO_BIN_EXE_windlass"));

@@ -196,7 +196,7 @@ fn a_log_beyond_its_limit_can_be_read_after_a_kill_and_is_whole_after_a_resume()
 }
 
 #[test]
-fn a_log_that_is_followed_beyond_its_limit_is_printed_as_it_is_kept() {
+fn following_a_log_beyond_its_limit_prints_what_is_kept() {
     let bench = Bench::new();
     bench.write("flow.toml", LONG);
     let run = bench.start(&["run", "flow.toml"]);
@@ -210,7 +210,7 @@ fn a_log_that_is_followed_beyond_its_limit_is_printed_as_it_is_kept() {
 }
 
 #[test]
-fn a_log_is_followed_no_longer_than_it_is_read() {
+fn following_a_log_ends_when_its_reader_is_gone() {
     let bench = Bench::new();
     let run = "echo hello; touch begun; until test -e go; do sleep 0.02; done";
     bench.write("flow.toml", &format!("[step.a]\nrun = '{run}'\n"));
@@ -233,7 +233,7 @@ fn a_log_is_followed_no_longer_than_it_is_read() {
 }
 
 #[test]
-fn the_memory_of_a_step_is_its_own_or_not_told() {
+fn the_peak_memory_of_a_step_is_its_own_or_null() {
     // One with a great need, and one whose need is less than that of the process that started it.
     let (bench, _) = Bench::run_ends_with(
         0,

@@ -32,7 +32,7 @@ fn resume(bench: &Bench) -> Output {
 }
 
 #[test]
-fn a_killed_run_goes_on_without_repeating_what_was_finished() {
+fn a_killed_run_resumes_without_repeating_finished_steps() {
     let bench = Bench::new();
     let mut child = begun(&bench);
     child.kill().expect("it can be killed");
@@ -68,7 +68,7 @@ fn a_resumed_step_names_the_interrupted_attempt_that_still_holds_its_lock() {
 }
 
 #[test]
-fn an_interrupted_run_ends_its_steps_and_goes_on_later() {
+fn an_interrupted_run_ends_its_steps_and_can_be_resumed() {
     let bench = Bench::new();
     let child = begun(&bench);
     signal(&child, Signal::INT);
@@ -227,7 +227,7 @@ fn output_of_an_attempt_that_was_interrupted_is_not_printed_again() {
 }
 
 #[test]
-fn a_lost_step_whose_deadline_has_passed_says_so() {
+fn a_lost_step_whose_deadline_has_passed_fails_with_that_reason() {
     let bench = Bench::new();
     let flow = format!("deadline = '1s'\n[step.only]\nrun = '{MURDER}'\n");
     bench.write("flow.toml", &flow);

@@ -266,7 +266,7 @@ fn a_signal_ends_attach_and_not_the_run() {
 }
 
 #[test]
-fn the_json_of_the_service_is_as_the_schema_says() {
+fn the_json_of_the_service_matches_the_schema() {
     let service = Service::with("[step.a]\nrun = 'true'\n", "1");
     let submitted = service.shown(&["submit", "flow.toml", "--json"]);
     eventually("ready", || service.shown(&["workers"]).contains("up"));

@@ -175,7 +175,7 @@ fn one_call_by_root_leaves_nothing_that_the_user_cannot_use() {
 }
 
 #[test]
-fn who_cannot_see_a_holder_does_not_take_it_for_gone() {
+fn a_holder_that_cannot_be_seen_does_not_count_as_gone() {
     let Some(users) = Users::sharing() else { return };
     if users.call_blind(BOB, &["--version"]).is_none() {
         return;
@@ -244,7 +244,7 @@ fn the_machines_store_is_chosen_by_a_flag_and_made_on_purpose() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_can_be_looked_at() {
+fn a_read_only_store_can_be_looked_at() {
     let Some(users) = Users::new() else { return };
     users.bench.write("flow.toml", "[step.a]\nrun = 'echo hello; touch began; sleep 0.1'\n");
     let home = users.private_dir(ALICE, "home");

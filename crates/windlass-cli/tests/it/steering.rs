@@ -85,7 +85,7 @@ fn a_retried_run_restores_all_retries_and_counts_its_attempts_with_the_earlier_o
 
 /// All of it is told at once.
 #[test]
-fn a_step_that_is_tried_again_and_blocked_again_has_its_reason_where_it_is_blocked() {
+fn a_retried_step_that_is_blocked_again_names_the_reason() {
     let bench = Bench::new();
     let flow = "[step.a]\nrun = 'true'\ndir = 'none'\n[step.b]\nafter = ['a']\nrun = 'true'";
     bench.write("flow.toml", flow);
@@ -115,7 +115,7 @@ fn a_cancelled_run_ends_its_steps_and_can_be_tried_again() {
 }
 
 #[test]
-fn one_step_can_be_cancelled_and_the_others_go_on() {
+fn one_step_can_be_cancelled_and_the_others_run() {
     let bench = Bench::new();
     let flow = "[step.a]\nrun = 'touch begun; sleep 100'\n\
         [step.b]\nafter = { a = 'done' }\nrun = 'touch b'";
@@ -152,7 +152,7 @@ fn a_run_that_has_not_ended_is_not_retried_but_resumed() {
 }
 
 #[test]
-fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
+fn an_interrupted_run_is_cancelled_by_the_caller() {
     let bench = Bench::new();
     let flow = "[step.a]\nrun = 'touch begun; sleep 100'\n[step.b]\nafter = ['a']\nrun = 'true'";
     bench.write("flow.toml", flow);
@@ -172,7 +172,7 @@ fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
 }
 
 #[test]
-fn a_step_that_waits_for_a_lock_says_so_and_who_has_it() {
+fn a_step_that_waits_for_a_lock_names_the_holder() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nlock = 'x'\nrun = 'true'");
     let script = "touch held; until test -f go; do sleep 0.01; done";
@@ -248,7 +248,7 @@ fn the_logs_of_a_group_are_followed_until_all_of_it_has_ended() {
 }
 
 #[test]
-fn without_a_name_the_last_interrupted_run_goes_on() {
+fn without_a_name_the_last_interrupted_run_is_resumed() {
     let bench = Bench::new();
     let none = bench.ends_with(2, &["resume"]);
     assert!(stderr(&none).contains("no run is interrupted"), "{}", stderr(&none));
@@ -272,7 +272,7 @@ const GUARDED: &str = "concurrency = 4\n[guard.ok]\ncondition = 'false'\n\
     run = 'echo {to} >> shipped'\n";
 
 #[test]
-fn an_approval_before_the_guard_says_where_the_step_is_and_what_to_do() {
+fn an_approval_before_the_guard_is_refused_with_the_state_of_the_step() {
     let bench = Bench::new();
     bench.write("flow.toml", GUARDED);
     let mut child = bench.start(&["run", "flow.toml"]);

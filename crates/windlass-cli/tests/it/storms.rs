@@ -147,7 +147,7 @@ fn two_names_in_either_order_never_deadlock() {
 }
 
 #[test]
-fn another_pid_namespace_sees_the_same_names_and_goes_by_heartbeats() {
+fn another_pid_namespace_sees_the_same_names_and_relies_on_heartbeats() {
     let mut unshare = std::process::Command::new("unshare");
     let allowed = unshare.args(["-Urpf", "--mount-proc", "true"]).status();
     if !allowed.is_ok_and(|status| status.success()) {

@@ -100,7 +100,7 @@ condition = "test -e open"
 }
 
 #[test]
-fn a_run_that_went_on_after_its_deadline_can_be_tried_again() {
+fn a_run_that_missed_its_deadline_can_be_retried() {
     let bench = Bench::new();
     let flow = "deadline = '2s'\n[step.a]\nrun = 'touch begun; test -e again || sleep 600'\n";
     bench.write("flow.toml", flow);
@@ -116,7 +116,7 @@ fn a_run_that_went_on_after_its_deadline_can_be_tried_again() {
 }
 
 #[test]
-fn a_step_is_told_until_when_it_has_time() {
+fn a_step_finds_its_deadline_in_a_variable() {
     let told = "test $WINDLASS_DEADLINE -ge $(($(date +%s) + LEAST)) && test $WINDLASS_DEADLINE -le $(($(date +%s) + MOST))";
     let check = |keys: &str, least: u32, most: u32| {
         let run_line = told.replace("LEAST", &least.to_string()).replace("MOST", &most.to_string());

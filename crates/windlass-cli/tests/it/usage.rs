@@ -23,7 +23,7 @@ fn a_failed_step_shows_its_output_and_fails_the_run() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_runs() {
+fn errors_are_reported_before_anything_runs() {
     let bench = Bench::new();
     bench
         .write("flow.toml", "[step.a]\nrun = 'touch ran'\n[step.b]\nrun = 'true'\nafter = ['c']\n");
@@ -33,7 +33,7 @@ fn mistakes_are_told_before_anything_runs() {
 }
 
 #[test]
-fn what_cannot_be_found_is_told_plainly() {
+fn missing_files_and_runs_are_reported() {
     let bench = Bench::new();
     let output = bench.ends_with(2, &["run", "nothing.toml"]);
     assert!(stderr(&output).contains("cannot read nothing.toml"), "{}", stderr(&output));
@@ -49,7 +49,7 @@ fn a_store_that_cannot_be_used_is_69() {
 }
 
 #[test]
-fn a_time_without_a_unit_is_told_how_to_write_it() {
+fn the_error_for_a_time_without_a_unit_says_how_to_write_it() {
     let bench = Bench::new();
     let calls = [["--wait", "5"], ["--max-hold", "5"], ["--heartbeat-timeout", "5 years"]];
     for [option, time] in calls {
@@ -79,7 +79,7 @@ fn values_are_given_on_the_command_line_and_checked_before_anything_runs() {
 }
 
 #[test]
-fn a_lock_that_is_called_like_a_primitive_is_told_why_it_cannot_be() {
+fn a_lock_cannot_have_the_name_of_a_primitive() {
     let bench = Bench::new();
     for verb in ["lock", "sem"] {
         for name in ["acquire", "release", "heartbeat", "check"] {
@@ -115,7 +115,7 @@ fn what_is_too_long_to_quote_is_cut_and_the_reason_is_not() {
 }
 
 #[test]
-fn who_asks_for_too_many_slots_is_told_how_many_there_may_be() {
+fn a_request_for_too_many_slots_is_answered_with_the_maximum() {
     let (bench, _) = Bench::run("[step.a]\nrun = 'true'\n");
     for jobs in ["0", "4294967296", "99999999999", "many"] {
         let output = bench.call(&["run", "flow.toml", "-j", jobs]);
@@ -127,7 +127,7 @@ fn who_asks_for_too_many_slots_is_told_how_many_there_may_be() {
 }
 
 #[test]
-fn options_of_flock_mean_the_same_or_are_told_what_to_use_instead() {
+fn options_of_flock_mean_the_same_or_name_a_replacement() {
     let bench = Bench::new();
     for accepted in [
         &["-x"][..],
@@ -174,7 +174,7 @@ fn options_of_flock_mean_the_same_or_are_told_what_to_use_instead() {
 }
 
 #[test]
-fn a_name_that_would_not_print_as_it_is_is_refused_with_its_character() {
+fn a_name_with_an_unprintable_character_is_refused() {
     let bench = Bench::new();
     for (character, called) in [
         ('\u{202e}', "U+202E"),

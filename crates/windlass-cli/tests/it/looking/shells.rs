@@ -33,7 +33,7 @@ fn a_shell_is_offered_verbs_runs_and_steps() {
 }
 
 #[test]
-fn completions_look_where_the_line_says_that_the_store_is() {
+fn completions_read_the_store_that_the_command_line_names() {
     let mut stage = Stage::new();
     stage.submit("3fa9c2d1", "nightly", NIGHTLY);
     let state = stage.bench.path("state");
