@@ -1,4 +1,4 @@
-//! `windlass approve` and `windlass reject`: a person decides about a guard.
+//! `windlass approve` and `windlass reject`: a user decides about a guard.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -36,14 +36,14 @@ pub(crate) fn verdict(
     Ok(Exit::Success)
 }
 
-/// What was decided about which guard.
+/// A decision about a guard.
 #[derive(Serialize)]
 struct DecidedJson {
     /// `approved` or `rejected`.
     decision: &'static str,
     /// An earlier decision was the same.
     already: bool,
-    /// The guard of a `windlass guard`; none if it is about steps.
+    /// The guard of a `windlass guard`; none for the guards of steps.
     guard: Option<String>,
     run: Option<String>,
     steps: Vec<String>,
@@ -174,7 +174,7 @@ pub(crate) struct NotWaiting {
     waiting: BTreeSet<String>,
 }
 
-/// Returns which guard may have been meant, and how to name that of a step.
+/// Returns a similar guard, or how to name the guard of a step.
 fn hint(guard: &str, waiting: &BTreeSet<String>) -> String {
     let known: Vec<_> = waiting.iter().map(String::as_str).collect();
     match (nearest(guard, known.iter().copied()), known.as_slice()) {
@@ -194,7 +194,7 @@ pub(crate) struct NotAtGuard {
 }
 
 impl NotAtGuard {
-    /// Says where the first of these steps is instead, or the first one that has not ended.
+    /// Returns an error that says where the first open step is, or the first step if all have ended.
     fn of(view: &RunView, places: &[usize]) -> Self {
         let open = places.iter().find(|place| !view.steps[**place].state.is_end());
         let place = *open.unwrap_or(&places[0]);

@@ -1,4 +1,4 @@
-//! The command line: verbs, options, and what is said about mistakes in it.
+//! The command line: verbs, options, and errors in it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub(crate) use looking::{
 pub(crate) use serving::{ServeArguments, SubmitArguments, WorkerArguments};
 pub(crate) use storing::{StoreArguments, StoreVerb};
 
-use self::mistakes::{own_words, plainer, told};
+use self::mistakes::{own_words, print_error, without_variables};
 
 use crate::display::OutputMode;
 
@@ -80,10 +80,10 @@ impl Arguments {
     /// answer and returns how the process ends.
     pub(crate) fn of_process() -> Result<Self, Exit> {
         let words = words();
-        let parsed = Self::try_parse_from(&words).map_err(|error| plainer(error, &words));
+        let parsed = Self::try_parse_from(&words).map_err(|error| without_variables(error, &words));
         let parsed = parsed.and_then(Self::with_some_state);
         let parsed = parsed.and_then(|parsed| parsed.with_system(&words));
-        parsed.and_then(|parsed| parsed.with_json(&words)).map_err(|error| told(&error))
+        parsed.and_then(|parsed| parsed.with_json(&words)).map_err(|error| print_error(&error))
     }
 
     /// Refuses `--json` where a verb has nothing of its own to print. The variable is for all verbs of
@@ -147,6 +147,25 @@ fn variable_is_empty(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| value.is_empty())
 }
 
+/// What to run.
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    /// The workflow file; `-` is standard input [default: windlass.toml]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Run only these steps and the steps they depend on
+    #[arg(value_name = "STEP")]
+    pub(crate) steps: Vec<String>,
+
+    /// Set a parameter
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
+    pub(crate) params: Vec<(String, String)>,
+
+    /// Run at most N steps at once [default: as the file says, or one per CPU]
+    #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", hide_env_values = true, value_parser = jobs)]
+    pub(crate) jobs: Option<Jobs>,
+}
+
 /// How the verbs that lead a run show it.
 #[derive(Args)]
 pub(crate) struct OutputArguments {
@@ -179,20 +198,8 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8\n  windlass run --detach nightly.toml"
     )]
     Run {
-        /// The workflow file; `-` is standard input [default: windlass.toml]
-        file: Option<PathBuf>,
-
-        /// Run only these steps and the steps they depend on
-        #[arg(value_name = "STEP")]
-        steps: Vec<String>,
-
-        /// Set a parameter
-        #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
-        params: Vec<(String, String)>,
-
-        /// Run at most N steps at once [default: as the file says, or one per CPU]
-        #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", hide_env_values = true, value_parser = jobs)]
-        jobs: Option<Jobs>,
+        #[command(flatten)]
+        run: RunArguments,
 
         /// Submit the run, start a scheduler in the background if none is running, and print the run's id
         #[arg(short, long)]
@@ -239,12 +246,12 @@ pub(crate) enum Verb {
     },
     /// Submit a workflow to the scheduler of the store
     #[command(
-        after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\nThe run goes on without a terminal, under `windlass serve`."
+        after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\n`windlass serve` leads the run, which needs no terminal."
     )]
     Submit(SubmitArguments),
     /// Show a submitted run until it ends
     #[command(
-        after_help = "Examples:\n  windlass attach 3fa9c2d1\n  windlass attach\n\nCtrl-C ends the display, and the run goes on."
+        after_help = "Examples:\n  windlass attach 3fa9c2d1\n  windlass attach\n\nCtrl-C ends the display; the run continues."
     )]
     Attach {
         /// The run: its id, the first characters of it, or `last`
@@ -256,7 +263,7 @@ pub(crate) enum Verb {
     },
     /// Wait until runs have ended
     #[command(
-        after_help = "Example:\n  windlass wait 3fa9c2d1 && ./publish.sh\n\nEnds with the exit code of the run; of several runs, with the worst."
+        after_help = "Example:\n  windlass wait 3fa9c2d1 && ./publish.sh\n\nThe exit code is that of the run; of several runs, the worst."
     )]
     Wait {
         /// The runs: their ids, the first characters of them, or `last`
@@ -265,12 +272,12 @@ pub(crate) enum Verb {
     },
     /// Schedule the submitted runs of the store
     #[command(
-        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nRuns until a signal comes; the steps of its worker go on. One process schedules at a time, others stand by."
+        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time; others\nstand by."
     )]
     Serve(ServeArguments),
     /// Execute the steps of submitted runs
     #[command(
-        after_help = "Example:\n  windlass worker --name gpu --slots 2\n\nOn the first signal the worker takes no new steps, and ends with those that it executes. On the second it\nends them."
+        after_help = "Example:\n  windlass worker --name gpu --slots 2\n\nAt the first signal, the worker takes no new steps, and ends when its steps have ended. The second\nsignal ends them."
     )]
     Worker(WorkerArguments),
     /// List the workers of the store

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::output::{json, print};
 use crate::workflow_file::{WorkflowFile, named_or_default};
 
-/// Checks each file; ends as the worst of them does.
+/// Checks each file, and returns the worst exit code.
 pub(crate) fn check(
     files: &[PathBuf],
     params: &[(String, String)],
@@ -20,9 +20,9 @@ pub(crate) fn check(
     if files.is_empty() {
         return check_one(named_or_default(None)?, params, form);
     }
-    let exits = files
-        .iter()
-        .map(|file| check_one(file, params, form).unwrap_or_else(|failure| Exit::told(&*failure)));
+    let exits = files.iter().map(|file| {
+        check_one(file, params, form).unwrap_or_else(|failure| Exit::report(&*failure))
+    });
     Ok(exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::Success))
 }
 
@@ -53,7 +53,7 @@ struct Checked<'a> {
     guards: usize,
 }
 
-/// How much there is to run; a file without steps has guards.
+/// Returns the number of steps, or of guards if the file has no steps.
 fn size(plan: &Plan) -> String {
     match (plan.steps.len(), plan.guards.len()) {
         (0, 1) => "1 guard".to_owned(),

@@ -1,10 +1,10 @@
-//! Makes text from outside harmless on a terminal: no cursor moves, no titles, no broken characters.
+//! Cleans text from outside for a terminal: no cursor moves, no titles, no broken characters.
 //!
-//! Steps may print anything, and so may names in a file. What is left after cleaning takes the
-//! columns that `style::columns_of` says and ends with its line. Bytes come in pieces of
-//! any size; only an unfinished character is kept from one piece to the next.
+//! Output of steps and names in files may contain anything. Cleaned text takes the columns that
+//! `style::columns_of` returns, and its colours end with the line. Bytes come in pieces of any size; only
+//! an incomplete character is kept from one piece to the next.
 
-/// Which escape sequences stay.
+/// The escape sequences that a cleaner keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// None.
@@ -13,9 +13,9 @@ pub(crate) enum Keep {
     Colours,
 }
 
-/// The longest escape sequence that is looked at: colours are shorter.
+/// The longest escape sequence that a cleaner parses; those that set colours are shorter.
 const LONGEST: usize = 64;
-/// The most bytes of one character.
+/// The maximum number of bytes of a character.
 const CHARACTER: usize = 4;
 
 /// Cleans one line, piece by piece.
@@ -25,22 +25,22 @@ pub(crate) struct Cleaner {
     state: State,
     /// The escape sequence so far.
     sequence: String,
-    /// The beginning of a character.
+    /// The first bytes of a character that is not complete yet.
     unfinished: Vec<u8>,
-    /// A colour is set.
+    /// Whether a colour is set.
     coloured: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Text,
-    /// Behind an escape character.
+    /// After an escape character.
     Escape,
     /// In a control sequence, which ends with a letter.
     Control,
     /// In a string for the terminal, which ends with a bell or an escape sequence.
     String,
-    /// Behind an escape character in a string.
+    /// After an escape character in a string.
     StringEscape,
 }
 
@@ -55,7 +55,7 @@ impl Cleaner {
         }
     }
 
-    /// Takes a piece of the line and adds what is left of it to `out`.
+    /// Cleans a piece of the line and appends it to `out`.
     pub(crate) fn push(&mut self, piece: &[u8], out: &mut String) {
         let joined;
         let mut piece = piece;
@@ -73,7 +73,7 @@ impl Cleaner {
         }
     }
 
-    /// Ends the line: whatever it left open is closed.
+    /// Ends the line and resets its colour.
     pub(crate) fn end_line(&mut self, out: &mut String) {
         if !self.unfinished.is_empty() {
             self.take(char::REPLACEMENT_CHARACTER, out);
@@ -98,7 +98,7 @@ impl Cleaner {
             }
             (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}')
             | (State::Escape | State::StringEscape, 'P' | 'X' | ']' | '^' | '_') => State::String,
-            // Such as the choice of a character set, whose last character is yet to come.
+            // For example the selection of a character set, which has one more character.
             (State::Escape | State::StringEscape, ' '..='/') => State::Escape,
             (State::Escape | State::StringEscape, _) => State::Text,
             (State::Control, '@'..='~') => {
@@ -122,7 +122,7 @@ impl Cleaner {
         match (c, self.keep) {
             ('\t', Keep::Nothing) => out.push(' '),
             ('\t', Keep::Colours) => out.push('\t'),
-            // Text in right-to-left scripts needs none of these; they only reorder other text.
+            // Right-to-left text needs none of these characters; they only reorder other text.
             ('\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}', _) => {}
             (c, _) if c.is_control() => {}
             (c, _) => out.push(c),
@@ -141,7 +141,7 @@ impl Cleaner {
     }
 }
 
-/// Where the last character of a piece begins, if the piece may end within it; otherwise its end.
+/// Returns where an incomplete last character begins, or the length of the piece.
 fn unfinished(piece: &[u8]) -> usize {
     let tail = piece.len().saturating_sub(CHARACTER - 1);
     let begins = |byte: &u8| *byte >= 0xc0;
@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_harmful_is_left_however_it_is_cut(
+        fn cleaned_text_is_harmless_however_its_bytes_are_cut(
             bytes in proptest::collection::vec(
                 prop_oneof![any::<u8>(), proptest::sample::select(b"\x1b[]P\\m;0\x07\xc2\x9b".to_vec())],
                 0..200,

@@ -1,8 +1,6 @@
-//! `windlass completions`: what makes a shell complete words, and the words that only the store
-//! knows: runs and steps.
+//! `windlass completions`: scripts for shells, and completions of runs and steps from the store.
 //!
-//! The shell asks the command itself, by a variable that is set for that call alone, so completions
-//! are always those of the binary that is there.
+//! The shell calls the command with a variable set, so completions always match the installed binary.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,9 +18,9 @@ use crate::exit::Exit;
 use crate::output::print;
 use crate::state;
 
-/// Set to the name of a shell that wants words to be completed.
+/// The variable that names the shell which asks for completions.
 const VARIABLE: &str = "WINDLASS_COMPLETE";
-/// How many runs are offered.
+/// The maximum number of runs to offer.
 const OFFERED: usize = 50;
 
 pub(crate) fn completions(shell: Shell) -> Result<Exit, Box<dyn Error>> {
@@ -37,7 +35,7 @@ pub(crate) fn completions(shell: Shell) -> Result<Exit, Box<dyn Error>> {
     Ok(Exit::Success)
 }
 
-/// Answers a shell and ends, if that is what the command was called for.
+/// Prints completions and exits, if a shell asks for them.
 pub(crate) fn answer_shell() {
     if env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(Arguments::command).var(VARIABLE).complete();
@@ -59,8 +57,8 @@ pub(crate) fn steps() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offer_targets(word, "/"))
 }
 
-/// Offers runs with `end` behind them, or the steps of one. A shell that completes has nowhere to show
-/// an error, so it is offered nothing.
+/// Offers runs followed by `end`, or the steps of a run. A shell cannot show an error here, so an error
+/// offers nothing.
 fn offer_targets(word: &OsStr, end: &str) -> Vec<CompletionCandidate> {
     let offered = match word.to_str().and_then(|word| word.split_once('/')) {
         Some((run, step)) => offer_steps(run, step),
@@ -95,7 +93,7 @@ fn offer_steps(run: &str, word: &str) -> Result<Vec<CompletionCandidate>, Box<dy
     Ok(groups.chain(steps).filter(|(name, _)| name.starts_with(word)).map(offer).collect())
 }
 
-/// The state directory that the line to be completed asks for.
+/// Returns the state directory that the command line names.
 fn asked_state() -> Option<PathBuf> {
     let mut words = env::args_os();
     while let Some(word) = words.next() {

@@ -1,5 +1,5 @@
-//! What is wrong with a workflow file: for people on standard error, in colours where there are any,
-//! and for programs on standard output.
+//! Errors and warnings of a workflow file: for users on standard error, and for programs on standard
+//! output.
 
 use serde::Serialize;
 use windlass_server::is_unprintable;
@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::output::{json, print};
 use crate::style::{Colours, Style};
 
-/// One mistake or warning, for programs.
+/// An error or a warning of a workflow file, for programs.
 #[derive(Serialize)]
 struct Diagnostic<'a> {
     file: &'a str,
@@ -23,7 +23,7 @@ struct Diagnostic<'a> {
     cycle: &'a [String],
 }
 
-/// How many mistakes were found beyond those that are told, for programs.
+/// The number of errors beyond those that are printed, for programs.
 #[derive(Serialize)]
 struct MoreMistakes<'a> {
     file: &'a str,
@@ -31,11 +31,11 @@ struct MoreMistakes<'a> {
 }
 
 impl Form {
-    /// Tells the mistakes that keep a file from being used.
+    /// Prints the errors of a file, and returns the exit code.
     pub(crate) fn refuse(self, file: &str, mistakes: &ParseErrors) -> Exit {
         match self {
-            Form::Text if is_coloured() => tell(&mistakes.in_colours().to_string()),
-            Form::Text => tell(&mistakes.to_string()),
+            Form::Text if is_coloured() => print_to_stderr(&mistakes.in_colours().to_string()),
+            Form::Text => print_to_stderr(&mistakes.to_string()),
             Form::Json => {
                 for mistake in &mistakes.errors {
                     Diagnostic::new(file, mistake, mistakes.position(mistake)).print("mistake");
@@ -52,15 +52,15 @@ impl Form {
     pub(crate) fn warn(self, file: &str, warnings: &Warnings) {
         match self {
             _ if warnings.is_empty() => {}
-            Form::Text if is_coloured() => tell(&warnings.in_colours().to_string()),
-            Form::Text => tell(&warnings.to_string()),
+            Form::Text if is_coloured() => print_to_stderr(&warnings.in_colours().to_string()),
+            Form::Text => print_to_stderr(&warnings.to_string()),
             Form::Json => warnings.warnings.iter().for_each(|warning| {
                 Diagnostic::new(file, warning, warnings.position(warning)).print("warning");
             }),
         }
     }
 
-    /// Tells a program that a file is not text, at the line and the column where it ceases to be.
+    /// Prints that a file is not valid UTF-8 from this line and column on, for programs.
     pub(crate) fn refuse_bytes(file: &str, (line, column): (usize, usize)) {
         let diagnostic = Diagnostic {
             file,
@@ -75,9 +75,9 @@ impl Form {
     }
 }
 
-/// Prints diagnostics, which quote lines of the file. What ends lines and sets colours is from the
-/// renderer; everything else that would not print in its place is from the file.
-fn tell(rendered: &str) {
+/// Prints diagnostics, which quote lines of the file. Line breaks and colours are from the renderer; all
+/// other control characters are from the file and are replaced.
+fn print_to_stderr(rendered: &str) {
     let quoted = |c: char| is_unprintable(c) && !c.is_ascii_control();
     eprintln!("{}", rendered.replace(quoted, "\u{fffd}"));
 }

@@ -1,7 +1,7 @@
-//! What is shown of a run while it goes on.
+//! Shows a run while it runs.
 //!
-//! The thread that leads a run hands changes over and goes on; another one shows them. Nothing that
-//! a terminal or a reader does, or fails to do, holds up a run or ends it.
+//! The thread that leads a run queues updates, and the display thread shows them. No terminal and no
+//! reader delays a run or ends it.
 
 mod annotation;
 mod board;
@@ -52,7 +52,7 @@ use crate::style::{Style, moves_cursor, variable};
 pub(crate) use self::outline::Outline;
 pub(crate) use self::tail::LineWriter;
 
-/// How long a reader may take to read the rest, once a signal has asked us to end.
+/// How long a reader may take for the rest of the output after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How a run is shown.
@@ -60,19 +60,19 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) enum OutputMode {
     /// Live on a terminal, prefix elsewhere
     Auto,
-    /// Finished steps scroll by with what they print, running steps stay in sight
+    /// Finished steps with their output scroll by above the running steps
     Live,
-    /// Output line by line as it comes, with the step's name before it
+    /// Output line by line as it is written, with the name of the step
     Prefix,
-    /// The output of a step in one piece when it has ended
+    /// The output of each step in one piece when it has ended
     Group,
-    /// Output as it comes, and nothing else but failures
+    /// Output as it is written, and failures
     Raw,
-    /// Nothing but what goes wrong
+    /// Only failures
     Quiet,
 }
 
-/// Why a run is led.
+/// The verb that leads or shows a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Run,
@@ -94,32 +94,32 @@ impl Verb {
     }
 }
 
-/// What was asked for.
+/// How to show a run.
 pub(crate) struct Options {
     pub(crate) verb: Verb,
     pub(crate) mode: OutputMode,
     pub(crate) form: Form,
-    /// Where to look up how long steps took before.
+    /// The store with earlier runs, for expected times.
     pub(crate) past: StoreOpener,
 }
 
 /// The signals that ask a run to end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// Shows a run, from a thread of its own.
+/// A display of a run, with a thread of its own.
 pub(crate) struct Display {
     feed: Arc<Feed>,
     thread: Option<JoinHandle<()>>,
-    /// Hung up when the thread has shown everything.
+    /// Disconnected when the thread has shown everything.
     shown: Receiver<()>,
-    /// The run is over: a signal has nothing left to wait for.
+    /// Whether the run has ended, so that the next signal ends the process.
     over: Arc<AtomicBool>,
-    /// A signal has come at some time.
+    /// Whether a signal has come.
     signalled: Arc<AtomicBool>,
 }
 
 impl Display {
-    /// Begins to show a run.
+    /// Starts to show a run.
     pub(crate) fn start(outline: Outline, options: Options) -> io::Result<Self> {
         let feed = Arc::new(Feed::new());
         let over = Arc::new(AtomicBool::new(false));
@@ -129,10 +129,10 @@ impl Display {
             flag::register(signal, Arc::clone(&signalled))?;
         }
         let (showing, shown) = mpsc::channel();
-        let (heard, board) = (Arc::clone(&feed), Board::new(outline));
+        let (queue, board) = (Arc::clone(&feed), Board::new(outline));
         let show = move || {
             let _showing = showing;
-            show(&heard, board, &mut *view(options));
+            show(&queue, board, &mut *view(options));
         };
         let thread = thread::Builder::new().name("display".to_owned()).spawn(show);
         let thread = thread.map_err(|error| {
@@ -141,33 +141,32 @@ impl Display {
         Ok(Self { feed, thread: Some(thread), shown, over, signalled })
     }
 
-    /// Tells what has happened, without waiting for it to be shown.
-    pub(crate) fn tell(&self, update: &Update<'_>) {
+    /// Passes an update to the display thread, and does not wait for it.
+    pub(crate) fn update(&self, update: &Update<'_>) {
         if let Some(news) = News::of(update) {
-            self.feed.tell(news);
+            self.feed.push(news);
         }
     }
 
-    /// The run has ended: shows what is left to show, and waits for that.
+    /// Shows the end of the run, and waits for the display thread.
     pub(crate) fn end(mut self, end: End) {
         self.close(end.into());
     }
 
-    /// The run goes on, and is shown no more.
+    /// Ends the display of a run that continues.
     pub(crate) fn end_detached(mut self) {
         self.close(Ending::Detached);
     }
 
-    /// The run could not go on, and cannot be resumed: its store is lost.
+    /// Ends the display of a run that cannot be resumed because its store is lost.
     pub(crate) fn end_lost(mut self) {
         self.close(Ending::Lost);
     }
 
     fn close(&mut self, ending: Ending) {
         self.feed.end(ending);
-        // A reader that takes nothing may keep us waiting for ever; the run does not mind any more,
-        // so the next signal ends the process. Both flags pair with their handlers, and order nothing
-        // else.
+        // A reader may never take the rest. The run has ended, so the next signal may end the process.
+        // Both flags pair with their handlers, and order nothing else.
         self.over.store(true, Ordering::SeqCst);
         let Some(thread) = self.thread.take() else { return };
         if self.signalled.load(Ordering::SeqCst)
@@ -175,13 +174,13 @@ impl Display {
         {
             return;
         }
-        // If it has panicked, that was told, and the run has ended as it has.
+        // A panic has printed its message, and does not change how the run ended.
         let _ = thread.join();
     }
 }
 
 impl Drop for Display {
-    /// One that was not told the end: the run could not go on.
+    /// Ends the display of a run that an error has stopped.
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.close(Ending::Stopped);
@@ -189,7 +188,7 @@ impl Drop for Display {
     }
 }
 
-/// Shows what comes until the end comes.
+/// Shows updates until the end of the run.
 fn show(feed: &Feed, mut board: Board, view: &mut dyn View) {
     view.begin(&board);
     loop {

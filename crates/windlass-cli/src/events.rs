@@ -27,20 +27,20 @@ pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit,
 
 /// The first event to show.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum From {
-    /// The one behind this number; behind 0 is the first of all.
+pub(crate) enum FirstEvent {
+    /// The one after this number; after 0 is the first of all.
     After(u64),
     /// The next one that is emitted.
     Now,
 }
 
-impl From {
-    /// `from_now` is what is meant where no number is given.
+impl FirstEvent {
+    /// Returns the event after the number; without a number the first, or with `from_now` the next one.
     pub(crate) fn of(after: Option<u64>, from_now: bool) -> Self {
         match after {
-            Some(number) => From::After(number),
-            None if from_now => From::Now,
-            None => From::After(0),
+            Some(number) => FirstEvent::After(number),
+            None if from_now => FirstEvent::Now,
+            None => FirstEvent::After(0),
         }
     }
 }
@@ -48,15 +48,15 @@ impl From {
 pub(crate) fn events(
     state: Option<&Path>,
     patterns: &[EventPattern],
-    from: From,
+    from: FirstEvent,
     follow: bool,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    // A follower may come before the first event is emitted.
+    // `-f` may be called before the first event is emitted.
     let mut store = if follow { state::open(state)? } else { state::look(state)? };
     let after = match from {
-        From::After(number) => number,
-        From::Now => store.last_event()?,
+        FirstEvent::After(number) => number,
+        FirstEvent::Now => store.last_event()?,
     };
     let times = Times::now();
     let mut reader = EventReader::new(store, after, patterns.to_vec());

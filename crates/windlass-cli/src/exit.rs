@@ -1,4 +1,4 @@
-//! How the command ends: the exit codes that scripts rely on.
+//! The exit codes of the command.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -15,13 +15,13 @@ use crate::approve::{NotAtGuard, NotWaiting, Otherwise};
 use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
+use crate::messages::printable;
 use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::store::GroupError;
-use crate::talk::tame;
 use crate::workflow_file::{DirError, FileError};
 
-/// How the command ends.
+/// The exit of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything succeeded.
@@ -36,13 +36,13 @@ pub(crate) enum Exit {
     Unavailable,
     /// A bug in windlass.
     Bug,
-    /// A lock was not had in time.
+    /// A lock was not acquired in time.
     NotAcquired,
-    /// A timeout or the longest hold was over.
+    /// A timeout or `--max-hold` was exceeded.
     TimedOut,
     /// Ended by a signal.
     Signal(i32),
-    /// The wrapped command's own code.
+    /// The exit code of the wrapped command.
     Command(i32),
 }
 
@@ -58,14 +58,14 @@ impl From<RunOutcome> for Exit {
 }
 
 impl Exit {
-    /// Prints why something failed, and returns how the command ends then.
-    pub(crate) fn told(failure: &(dyn Error + 'static)) -> Self {
-        // A caller that has closed the stream still gets the exit code.
-        let _ = writeln!(io::stderr(), "windlass: {}", tame(&failure.to_string()));
+    /// Prints an error, and returns the exit that follows.
+    pub(crate) fn report(failure: &(dyn Error + 'static)) -> Self {
+        // The exit code counts even if the caller has closed the stream.
+        let _ = writeln!(io::stderr(), "windlass: {}", printable(&failure.to_string()));
         Exit::from(failure)
     }
 
-    /// As `docs/command.md` lists them.
+    /// Returns the exit code, as listed in `docs/command.md`.
     pub(crate) fn code(self) -> u8 {
         let code = match self {
             Exit::Success => 0,
@@ -137,7 +137,7 @@ impl From<&(dyn Error + 'static)> for Exit {
     }
 }
 
-/// Returns whether something was looked for that another store may have.
+/// Returns whether another store may have what this one has not.
 pub(crate) fn depends_on_store(failure: &(dyn Error + 'static)) -> bool {
     let in_store = |store: &StoreError| {
         let claimed = matches!(store, StoreError::Claim(_));
@@ -156,7 +156,7 @@ pub(crate) fn depends_on_store(failure: &(dyn Error + 'static)) -> bool {
         || matches!(failure.downcast_ref(), Some(RunError::Store(store)) if in_store(store))
 }
 
-/// Whether the fault lies in what was asked for.
+/// Returns whether the command line is at fault.
 fn is_usage(failure: &(dyn Error + 'static)) -> bool {
     failure.is::<ParseErrors>()
         || failure.is::<ParamErrors>()
@@ -197,7 +197,7 @@ fn of_hold(failure: &HoldError) -> Exit {
 mod tests {
     use super::*;
 
-    /// The first column of the table on the page about the command, in its order.
+    /// Returns the first column of the table of exit codes.
     fn documented() -> Vec<u8> {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command.md");
         let page = std::fs::read_to_string(page).expect("the page is there");

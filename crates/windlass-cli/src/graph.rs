@@ -19,7 +19,7 @@ pub(crate) fn graph(
         return Ok(Exit::Usage);
     };
     let workflow = &file.workflow;
-    // Standard output is for the graph alone.
+    // Warnings go to standard error, because standard output is for the graph.
     Form::Text.warn(&file.name, &workflow.warnings().for_run());
     if let Err(mistakes) = workflow.require_steps() {
         return Ok(form.refuse(&file.name, &mistakes));

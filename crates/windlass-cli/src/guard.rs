@@ -18,7 +18,7 @@ use crate::output::{json, print};
 use crate::state;
 use crate::workflow_file::WorkflowFile;
 
-/// Why a guard cannot be evaluated by itself.
+/// Why a guard cannot be checked without a step.
 #[derive(Debug, ThisError)]
 pub(crate) enum LoneGuardError {
     #[error("{file} has no guard {name:?}{hint}")]
@@ -41,11 +41,11 @@ pub(crate) fn guard(
     let params = params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let plan = file.workflow.bind(params)?;
     let (guard, dir) = (find(&plan, name, &file)?, file.dir()?);
-    let alone = Alone { plan: &plan, guard, dir, wait };
+    let alone = LoneGuard { plan: &plan, guard, dir, wait };
     let (env, wake_on) = (alone.env()?, alone.wake_on()?);
     let target = format!("guard/{name}");
     let order = Watch { guard: alone.guard, env: &env, wake_on: &wake_on, dir: &alone.dir, wait };
-    let end = watch(state::open(state)?, &order, |news| alone.tell(news, &target, &env))?;
+    let end = watch(state::open(state)?, &order, |news| alone.report(news, &target, &env))?;
     Ok(alone.end(&end, form))
 }
 
@@ -61,14 +61,14 @@ fn find<'a>(plan: &'a Plan, name: &str, file: &WorkflowFile) -> Result<&'a Guard
 }
 
 /// A guard without a step.
-struct Alone<'a> {
+struct LoneGuard<'a> {
     plan: &'a Plan,
     guard: &'a Guard,
     dir: PathBuf,
     wait: Option<Duration>,
 }
 
-impl Alone<'_> {
+impl LoneGuard<'_> {
     fn value(&self, variable: &Variable) -> Option<String> {
         match variable {
             Variable::Param(name) => self.plan.params.get(name).cloned(),
@@ -85,11 +85,11 @@ impl Alone<'_> {
         })
     }
 
-    /// Everything that the texts of this guard refer to, and what every command of it sees.
+    /// Returns the environment of the guard's commands, with the values that its texts refer to.
     fn env(&self) -> Result<Vec<(String, String)>, LoneGuardError> {
         let mut env = vec![("WINDLASS_GUARD".to_owned(), self.guard.name.clone())];
         for (name, value) in self.plan.hook_env() {
-            // One that needs the id of a run has no value here.
+            // A variable that needs the id of a run has no value here.
             env.extend(self.fill(value).ok().map(|value| (name.to_owned(), value)));
         }
         for (name, value) in self.plan.params.iter().filter(|(_, value)| fits(value)) {
@@ -107,10 +107,10 @@ impl Alone<'_> {
         self.guard.wake_on.iter().map(|pattern| self.fill(pattern)).collect()
     }
 
-    fn tell(&self, news: GuardNews<'_>, target: &str, env: &[(String, String)]) {
+    fn report(&self, news: GuardNews<'_>, target: &str, env: &[(String, String)]) {
         let name = &self.guard.name;
         match news {
-            // The only check is told as the end.
+            // The end reports the only check.
             GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
             GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; still checking"),
@@ -128,7 +128,7 @@ impl Alone<'_> {
         self.wait == Some(Duration::ZERO)
     }
 
-    /// Runs the hook that tells a person. Whether it succeeds changes nothing about the wait.
+    /// Runs the hook `on.escalate`. Its result does not change the wait.
     fn escalate(&self, env: &[(String, String)]) {
         let Some(hook) = &self.plan.hooks.escalate else { return };
         let mut words = match hook {
@@ -177,11 +177,11 @@ impl Alone<'_> {
                 print(&json("guard", &GuardJson { name, result: word, why }));
             }
             Form::Text => match why {
-                // That was told with the check before it.
+                // The last check has printed the reason.
                 Some(_) if exit == Exit::NotAcquired && !self.checks_once() => {
                     eprintln!("{name}: {word}, and the wait is over");
                 }
-                // That says how it ended by itself.
+                // The reason says how the guard ended.
                 Some(why) if exit == Exit::TimedOut => eprintln!("{name}: {why}"),
                 Some(why) => eprintln!("{name}: {word}: {why}"),
                 None => eprintln!("{name}: {word}"),

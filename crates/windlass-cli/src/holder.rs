@@ -4,7 +4,7 @@ use windlass_server::{
     HolderId, HolderLabel, HolderNames, Process, Store, StoreError, StoreOpener, command_line,
 };
 
-/// Returns what to call a holder of which only the id is known.
+/// Returns the label of the holder with this id.
 pub(crate) fn called(store: &StoreOpener, id: &HolderId) -> String {
     let found = store.open().and_then(|mut store| {
         let names = HolderNames::among(&mut store, [id])?;

@@ -1,4 +1,4 @@
-//! `windlass holders`: what is held by whom, and which processes wait for it.
+//! `windlass holders`: lists who holds locks and semaphores, and who waits for them.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -61,7 +61,7 @@ fn holders_of(view: &NameView) -> impl Iterator<Item = &HolderId> {
     held.chain(view.waiters.iter().map(|stored| &stored.waiter.holder))
 }
 
-/// What all rows have in common.
+/// What the rows have in common.
 struct List<'a> {
     names: &'a HolderNames,
     /// The names of the workflows of runs.

@@ -55,10 +55,10 @@ fn run(
     let (terms, command) = (LeaseTerms::from(terms), command.clone());
     let order = Hold { needs, declared, wait, terms, command };
     let store = state::open(state)?;
-    let people = store.opener();
-    match hold(store, &order, |refused| tell(&people, &order.needs, refused)) {
+    let opener = store.opener();
+    match hold(store, &order, |refused| report_wait(&opener, &order.needs, refused)) {
         Err(HoldError::NotAcquired { name, by }) => {
-            let by = called(&people, &by);
+            let by = called(&opener, &by);
             let failed = match order.wait.filter(|wait| !wait.is_zero()) {
                 Some(wait) => format!("timed out after {} waiting for {name}", span(wait)),
                 None => format!("{name} is not free"),
@@ -71,11 +71,11 @@ fn run(
     }
 }
 
-/// Tells a user at a terminal what the command waits for; scripts would only log it. A command that may
-/// wait for itself is reported in any case.
-pub(crate) fn tell(store: &StoreOpener, needs: &[Need], refused: &Refused) {
+/// Prints what the command waits for, if standard error is a terminal. A command that may wait for itself
+/// is reported in any case.
+pub(crate) fn report_wait(store: &StoreOpener, needs: &[Need], refused: &Refused) {
     if let Some(leftover) = other_users_leftover(refused) {
-        return tell_leftover(leftover);
+        return report_leftover(leftover);
     }
     let own = store.open().and_then(|mut store| waits_for_its_own(&mut store, needs, refused));
     if let Ok(Some((name, by))) = own {
@@ -91,8 +91,8 @@ pub(crate) fn tell(store: &StoreOpener, needs: &[Need], refused: &Refused) {
     }
 }
 
-/// Says that a name is kept by processes that another user has left running.
-fn tell_leftover(leftover: &Leftover) {
+/// Prints that processes which another user has left running keep a name.
+fn report_leftover(leftover: &Leftover) {
     let Leftover { name, uid, left, .. } = leftover;
     let user = uid.map_or_else(|| "another user".to_owned(), user_name);
     eprintln!(

@@ -1,7 +1,7 @@
-//! `windlass log`: what steps have written.
+//! `windlass log`: prints the output of steps.
 //!
-//! Inside a run it leaves out the logs that its own output ends up in, and without `-f` it reads each log
-//! up to the length that it had at the beginning: so it never reads what it writes itself.
+//! Inside a run, it leaves out the logs that receive its own output. Without `-f`, it reads each log up
+//! to its length at the beginning. So it never reads its own output.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -24,11 +24,11 @@ mod screen;
 use self::part::{Last, Part};
 use self::screen::Screen;
 
-/// How much is read of one log before it is told, and the others' turn.
-const MOUTHFUL: u64 = 1 << 20;
-/// How much of a log is read at once.
+/// How many bytes of one log are read before they are printed and the other logs have their turn.
+const TURN: u64 = 1 << 20;
+/// How many bytes of a log are read at once.
 const PIECE: usize = 64 << 10;
-/// The hooks of a run, as their logs are called.
+/// The hooks of a run, by the names of their logs.
 const HOOKS: [&str; 3] = ["on.escalate", "on.success", "on.failure"];
 
 pub(crate) fn log(
@@ -46,28 +46,28 @@ pub(crate) fn log(
         print_all(&view, &wanted, form)
     };
     match written {
-        // A closed pipe, as of `head`, is no failure.
+        // A closed pipe, such as that of `head`, is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
         Err(error) => Err(format!("cannot print the log: {error}").into()),
         Ok(0) => Ok(Exit::Success),
-        // Each was told when it was missed.
+        // Each missing log was reported.
         Ok(_) => Ok(Exit::Unavailable),
     }
 }
 
-/// What of a run is wanted.
+/// The logs of a run that the user wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
-    /// Only these steps.
+    /// The steps; all if none.
     steps: Option<Vec<usize>>,
-    /// Only this attempt of them.
+    /// The attempt of these steps; all if none.
     attempt: Option<u32>,
-    /// What this command prints ends up in these logs, which are left out.
+    /// The logs that receive the output of this command, which are left out.
     own: OwnLogs,
 }
 
 impl Wanted {
-    /// Reads `STEP[@ATTEMPT]`. The name of a step may have an `@` of its own.
+    /// Parses `STEP[@ATTEMPT]`. The name of a step may contain an `@`.
     fn find(view: &RunView, text: Option<&str>) -> Result<Self, LookError> {
         let own = OwnLogs::of_this_process();
         let Some(text) = text else { return Ok(Self { steps: None, attempt: None, own }) };
@@ -88,13 +88,13 @@ impl Wanted {
         Ok(Self { steps: Some(places), attempt: Some(attempt), own })
     }
 
-    /// Whether it is the output of one step, which needs no name before its lines.
+    /// Returns whether only one step is wanted, whose lines need no name.
     fn is_one_step(&self) -> bool {
         self.steps.as_ref().is_some_and(|places| places.len() == 1)
     }
 
-    /// The logs that are wanted: attempts in the order in which they began, each with what followed
-    /// it in any case, then the run's hooks.
+    /// Returns the wanted logs: attempts in the order in which they began, each with its `finally`, then
+    /// the hooks.
     fn of(&self, view: &RunView) -> Vec<Piece> {
         let is_wanted = |place: &usize| self.steps.as_ref().is_none_or(|all| all.contains(place));
         let steps = view.steps.iter().enumerate().filter(|(place, _)| is_wanted(place));
@@ -116,7 +116,7 @@ impl Wanted {
 }
 
 impl Wanted {
-    /// Why there is nothing to print.
+    /// Returns why there is nothing to print.
     fn why_nothing(&self, view: &RunView) -> &'static str {
         match self.own.is_any_in(&view.logs) {
             true => "there is no other log than the one that this command prints to",
@@ -129,14 +129,14 @@ impl Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece {
     path: PathBuf,
-    /// The step, the attempt of it, and what else it is of.
+    /// The step and the attempt.
     step: Option<(String, u32)>,
     part: Option<&'static str>,
     heading: String,
-    /// Nothing more will be written to it.
+    /// Whether the log is complete.
     ended: bool,
-    /// An attempt that was not successful leaves a log, whether it printed anything or not.
-    sure: bool,
+    /// Whether the log must exist: a failed attempt has one even if it printed nothing.
+    must_exist: bool,
 }
 
 impl Piece {
@@ -144,13 +144,14 @@ impl Piece {
         let own = Some((step.name.clone(), attempt.number));
         let (path, heading) = (attempt.log.clone(), heading(step, attempt));
         let ended = has_ended(attempt);
-        let sure = attempt.code.is_some_and(|code| code != 0) || attempt.signal.is_some();
-        let mut pieces = vec![Self { path, step: own.clone(), part: None, heading, ended, sure }];
+        let must_exist = attempt.code.is_some_and(|code| code != 0) || attempt.signal.is_some();
+        let mut pieces =
+            vec![Self { path, step: own.clone(), part: None, heading, ended, must_exist }];
         let path = attempt.log.with_extension("finally.log");
         if path.exists() {
             let heading = plain(&format!("==> {}, finally <==", step.name));
             let part = Some("finally");
-            pieces.push(Self { path, step: own, part, heading, ended, sure: true });
+            pieces.push(Self { path, step: own, part, heading, ended, must_exist: true });
         }
         pieces
     }
@@ -158,22 +159,24 @@ impl Piece {
     fn of_hook(view: &RunView, hook: &'static str) -> Option<Self> {
         let path = view.logs.join(format!("{hook}.log"));
         let heading = format!("==> {hook} <==");
-        let (part, ended, sure) = (Some(hook), false, true);
-        path.exists().then_some(Self { path, step: None, part, heading, ended, sure })
+        let (part, ended, must_exist) = (Some(hook), false, true);
+        path.exists().then_some(Self { path, step: None, part, heading, ended, must_exist })
     }
 
-    /// Returns how many bytes are in it.
+    /// Returns its length in bytes.
     fn length(&self) -> u64 {
         windlass_server::log_length(&self.path)
     }
 
-    /// Opens it, and tells if that cannot be done.
+    /// Opens it, and prints an error if that fails.
     fn open(&self, view: &RunView) -> Opened {
         match windlass_server::open_log(&self.path) {
             Ok(file) => Opened::Log(file),
-            // A step that printed nothing may have left no log.
+            // A step that printed nothing may have no log.
             Err(error)
-                if error.kind() == io::ErrorKind::NotFound && !self.sure && view.logs.is_dir() =>
+                if error.kind() == io::ErrorKind::NotFound
+                    && !self.must_exist
+                    && view.logs.is_dir() =>
             {
                 Opened::Nothing
             }
@@ -184,14 +187,14 @@ impl Piece {
         }
     }
 
-    /// What its lines begin with among others.
+    /// Returns the prefix of its lines among those of other logs.
     fn prefix(&self) -> String {
         let step = self.step.as_ref().map(|(step, _)| plain(step));
         let parts: Vec<_> = step.as_deref().into_iter().chain(self.part).collect();
         parts.join(" ")
     }
 
-    /// One line of it, or a part of one; what is not UTF-8 is replaced.
+    /// Returns a line, or a part of a long one, for programs.
     fn line_json(&self, run: &str, part: &Part<'_>) -> String {
         let line = part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes);
         let text = String::from_utf8_lossy(line);
@@ -207,12 +210,12 @@ impl Piece {
     }
 }
 
-/// What there is of a log.
+/// The result of opening a log.
 enum Opened {
     Log(Box<dyn Read>),
-    /// None was written.
+    /// There is no log.
     Nothing,
-    /// It should be there and cannot be read, which was told.
+    /// The log cannot be read; an error was printed.
     Lost,
 }
 
@@ -230,12 +233,12 @@ struct LineJson<'a> {
     more: bool,
 }
 
-/// Whether an attempt has ended, with all that follows it.
+/// Returns whether an attempt and its `finally` have ended.
 fn has_ended(attempt: &AttemptView) -> bool {
     attempt.end.is_some_and(|end| !matches!(end, AttemptEnd::Finishing | AttemptEnd::Ensuring))
 }
 
-/// `==> test (attempt 2 of 3): failed: exit 1 <==`
+/// Returns the heading of a log: `==> test (attempt 2 of 3): failed: exit code 1 <==`.
 fn heading(step: &StepView, attempt: &AttemptView) -> String {
     let number = match step.most_attempts {
         1 => String::new(),
@@ -244,14 +247,14 @@ fn heading(step: &StepView, attempt: &AttemptView) -> String {
     plain(&format!("==> {}{number}: {} <==", step.name, end_and_reason(attempt)))
 }
 
-/// Prints every log as a whole, one after the other; how many cannot be read.
+/// Prints the logs one after the other. Returns how many cannot be read.
 fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     let style = Style::of_stdout();
     let pieces = wanted.of(view);
     if pieces.is_empty() {
         eprintln!("{}", wanted.why_nothing(view));
     }
-    // What steps print from now on is left for the next time.
+    // Output that steps write from now on is not printed.
     let lengths: Vec<_> = pieces.iter().map(Piece::length).collect();
     let alone = wanted.is_one_step() && pieces.len() == 1;
     let mut stdout = io::stdout().lock();
@@ -294,7 +297,7 @@ fn print_lines(
 ) -> io::Result<()> {
     let mut unread = Vec::new();
     loop {
-        let read = log.by_ref().take(MOUTHFUL).read_to_end(&mut unread)?;
+        let read = log.by_ref().take(TURN).read_to_end(&mut unread)?;
         let mut done = 0;
         while let Some(part) = Part::first(&unread[done..], Last(read == 0)) {
             out.write_all(piece.line_json(run, &part).as_bytes())?;

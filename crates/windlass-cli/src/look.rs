@@ -1,4 +1,4 @@
-//! Runs, steps and attempts as text and as JSON, for all verbs that look.
+//! Runs, steps and attempts as text and as JSON, for all verbs that show them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::output::json;
 use crate::style::Ink;
 use crate::times::{between, span};
 
-/// The colour of a run's state.
+/// Returns the colour of a run's state.
 pub(crate) fn run_ink(state: RunState) -> Option<Ink> {
     match state {
         RunState::UnderWay { .. } => Some(Ink::Cyan),
@@ -31,7 +31,7 @@ pub(crate) fn outcome_ink(outcome: windlass_server::RunOutcome) -> Option<Ink> {
     }
 }
 
-/// The colour of a step's state.
+/// Returns the colour of a step's state.
 pub(crate) fn step_ink(state: StepState) -> Option<Ink> {
     match state {
         StepState::Running => Some(Ink::Cyan),
@@ -45,7 +45,7 @@ pub(crate) fn step_ink(state: StepState) -> Option<Ink> {
     }
 }
 
-/// How an attempt ended, in a few words: its exit code or signal, and what else is known.
+/// Returns the exit code, the signal or the reason of an attempt's end.
 pub(crate) fn ending(attempt: &AttemptView) -> String {
     let why = attempt.why.as_deref().filter(|why| !why.is_empty());
     match (attempt.code, attempt.signal, why) {
@@ -76,7 +76,7 @@ pub(crate) fn attempt_of(number: u32, most: u32) -> String {
     }
 }
 
-/// How long a step took.
+/// Returns how long a step took.
 pub(crate) fn took(step: &StepView, now_ms: i64) -> Option<String> {
     step.duration_ms(now_ms).map(|took| span(between(0, took)))
 }
@@ -101,7 +101,7 @@ pub(crate) struct RunJson<'a> {
     store: Option<&'a str>,
 }
 
-/// What only the journal of a run says.
+/// The progress of a run, which is read from its journal.
 #[derive(Serialize)]
 struct ProgressJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,13 +201,13 @@ fn pid(state: RunState) -> Option<u32> {
     }
 }
 
-/// The steps that are under way.
+/// Returns the names of the running steps.
 pub(crate) fn running(view: &RunView) -> Vec<&str> {
     let running = view.steps.iter().filter(|step| step.state == StepState::Running);
     running.map(|step| step.name.as_str()).collect()
 }
 
-/// Returns the steps that are under way as users are shown them: `pay (finally)`.
+/// Returns the running steps for users: `pay (finally)`.
 pub(crate) fn running_shown(view: &RunView) -> Vec<String> {
     let running = view.steps.iter().filter(|step| step.state == StepState::Running);
     let shown = |step: &StepView| match step.is_finishing() {
@@ -290,7 +290,7 @@ impl<'a> AttemptJson<'a> {
     }
 }
 
-/// The states of `run --json`, and `skipped`: one that waits, for whatever, is pending.
+/// Returns the state for programs: that of `run --json`, or `skipped`.
 pub(crate) fn json_word(state: StepState) -> &'static str {
     match state {
         StepState::Waiting | StepState::Retrying { .. } | StepState::Interrupted => "pending",

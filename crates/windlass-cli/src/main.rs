@@ -1,8 +1,8 @@
 //! The windlass command: arguments in, text and JSON out.
 
-// Before all others, because they talk through its macro.
+// First, because the other modules use its macro.
 #[macro_use]
-mod talk;
+mod messages;
 
 mod approve;
 mod arguments;
@@ -50,23 +50,22 @@ use std::sync::Arc;
 use signal_hook::consts::SIGXFSZ;
 use windlass_server::Verdict;
 
-use crate::arguments::{Arguments, Form, Jobs, OutputArguments, SubmitArguments, Verb};
+use crate::arguments::{Arguments, Form, OutputArguments, Verb};
 use crate::exit::Exit;
-use crate::run::RunArguments;
 
 fn main() -> ExitCode {
-    // What went wrong was told when it did.
+    // The panic has printed its message.
     panic::catch_unwind(call).unwrap_or(Exit::Bug).into()
 }
 
-/// Has a write beyond the limit on file sizes fail, instead of ending the process. A handler, unlike a
-/// signal that is ignored, is not handed on to commands.
+/// Makes a write beyond the limit on file sizes fail instead of ending the process. Commands inherit an
+/// ignored signal, but not a handler.
 fn survive_full_files() {
-    // That is how the tests kill a run in the middle of a write.
+    // The tests kill a run in the middle of a write with this signal.
     if cfg!(windlass_faults) {
         return;
     }
-    // Without it, the kernel's own way to end a process stays.
+    // If this fails, the signal ends the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
@@ -87,20 +86,8 @@ fn carry_out(arguments: &Arguments) -> Exit {
     let form = Form::from(arguments.json);
     let shown = |output: &OutputArguments| run::Shown { mode: output.mode, form };
     let exit = match &arguments.verb {
-        Verb::Run { file, steps, params, jobs, detach: true, .. } => {
-            let submit = SubmitArguments {
-                file: file.clone(),
-                steps: steps.clone(),
-                params: params.clone(),
-                jobs: *jobs,
-                env: Vec::new(),
-            };
-            submit::detach(state, &submit, form)
-        }
-        Verb::Run { file, steps, params, jobs, output, .. } => {
-            let (file, jobs) = (file.as_deref(), jobs.and_then(|Jobs(jobs)| jobs));
-            run::run(state, &RunArguments { file, steps, params, jobs }, shown(output))
-        }
+        Verb::Run { run, detach: true, .. } => submit::detach(state, run, form),
+        Verb::Run { run, output, .. } => run::run(state, run, shown(output)),
         Verb::Submit(submit) => submit::submit(state, submit, form),
         Verb::Workers => submit::workers(state, form),
         Verb::Attach { run, output } => run::attach(state, run, shown(output)),
@@ -123,7 +110,7 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Reject { target } => approve::verdict(state, target, Verdict::Reject, form),
         Verb::Emit { event } => events::emit(state, event, form),
         Verb::Events { patterns, follow, all, after } => {
-            let from = events::From::of(*after, *follow && !*all);
+            let from = events::FirstEvent::of(*after, *follow && !*all);
             events::events(state, patterns, from, *follow, form)
         }
         Verb::Ps => ps::ps(state, form),
@@ -138,10 +125,14 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Store(store) => store::store(state, arguments.system, store, form),
     };
     exit.unwrap_or_else(|failure| {
-        let exit = Exit::told(&*failure);
+        let exit = Exit::report(&*failure);
         if let (true, Ok(dir)) = (exit::depends_on_store(&*failure), state::dir(state)) {
-            // A caller that has closed the stream still gets the exit code.
-            let _ = writeln!(io::stderr(), "  store: {}", talk::tame(&dir.display().to_string()));
+            // The exit code counts even if the caller has closed the stream.
+            let _ = writeln!(
+                io::stderr(),
+                "  store: {}",
+                messages::printable(&dir.display().to_string())
+            );
         }
         exit
     })

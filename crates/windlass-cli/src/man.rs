@@ -1,4 +1,4 @@
-//! `windlass man`: manual pages, made from what the command can be asked for.
+//! `windlass man`: manual pages, generated from the arguments.
 
 use std::error::Error;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::arguments::{Arguments, ManArguments};
 use crate::exit::Exit;
 use crate::output::print;
 
-/// Why there are no pages.
+/// Why the pages cannot be written.
 #[derive(Debug, ThisError)]
 #[error("cannot write manual pages to {dir}: {source}", dir = dir.display())]
 pub(crate) struct ManError {

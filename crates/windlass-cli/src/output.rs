@@ -5,27 +5,27 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 
-/// Why something could not be printed, if that happened.
+/// The first error of a write to standard output.
 static FAILURE: OnceLock<String> = OnceLock::new();
 
-/// Prints a text that ends with its own line break.
+/// Prints a text, which contains its line breaks.
 pub(crate) fn print(text: &str) {
     let mut stdout = io::stdout().lock();
     note(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
 }
 
-/// Takes in whether something was printed. A closed pipe, as of `head`, is no failure; a disk that is
-/// full is one, of which the caller has to hear at the end.
+/// Records the result of a write. A closed pipe, such as that of `head`, is no failure. A full disk is
+/// one, which the exit code reports.
 pub(crate) fn note(written: io::Result<()>) {
     if let Err(error) = written
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        // The first failure is the one to tell.
+        // Only the first error counts.
         let _ = FAILURE.set(error.to_string());
     }
 }
 
-/// Why something could not be printed, if that happened.
+/// Returns the first error of a write to standard output.
 pub(crate) fn failure() -> Option<&'static str> {
     FAILURE.get().map(String::as_str)
 }

@@ -15,7 +15,7 @@ use crate::arguments::{
 };
 use crate::exit::Exit;
 use crate::holder::called;
-use crate::lock::tell;
+use crate::lock::report_wait;
 use crate::output::{self, json};
 use crate::state;
 
@@ -62,9 +62,9 @@ fn take<K: Kind>(
         wait: Some(arguments.wait),
     };
     let mut store = state::open(state)?;
-    let people = store.opener();
-    let told = |refused: &_| tell(&people, std::slice::from_ref(&order.need), refused);
-    match acquire(&mut store, &order, told) {
+    let opener = store.opener();
+    let report = |refused: &_| report_wait(&opener, std::slice::from_ref(&order.need), refused);
+    match acquire(&mut store, &order, report) {
         Ok(hold) => {
             let (result, from) = taken(&hold.taken);
             let answer = AnswerJson::new(name, result);
@@ -74,7 +74,7 @@ fn take<K: Kind>(
         Err(HoldError::NotAcquired { by, .. }) => {
             let result = if matches!(name, Name::Semaphore(_)) { "Full" } else { "Busy" };
             let holder = match form {
-                Form::Text => called(&people, &by),
+                Form::Text => called(&opener, &by),
                 Form::Json => by.to_string(),
             };
             AnswerJson { holder: Some(holder), ..AnswerJson::new(name, result) }.print(form);
@@ -94,7 +94,7 @@ fn taken(taken: &Taken) -> (&'static str, Option<String>) {
     }
 }
 
-/// Gives a hold back, or beats for it.
+/// Releases a hold, or sends a heartbeat.
 fn with_token<K: Kind>(
     state: Option<&Path>,
     arguments: &TokenArguments<K>,

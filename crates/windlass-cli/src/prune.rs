@@ -40,66 +40,44 @@ pub(crate) fn prune(
 }
 
 #[derive(Serialize)]
-struct PrunedJson<'a> {
-    /// `run`, `logs` of no run, or `events`.
-    what: &'static str,
-    dry_run: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    workflow: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ended: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dir: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<usize>,
-}
-
-impl PrunedJson<'_> {
-    fn new(what: &'static str, dry_run: bool) -> Self {
-        Self {
-            what,
-            dry_run,
-            run: None,
-            workflow: None,
-            state: None,
-            ended: None,
-            dir: None,
-            bytes: None,
-            number: None,
-        }
-    }
-
-    fn line(&self) -> String {
-        json("pruned", self)
-    }
+#[serde(tag = "what", rename_all = "lowercase")]
+enum PrunedJson<'a> {
+    Run {
+        dry_run: bool,
+        run: &'a str,
+        workflow: &'a str,
+        state: &'a str,
+        ended: i64,
+        bytes: u64,
+    },
+    /// The logs of no run.
+    Logs {
+        dry_run: bool,
+        dir: String,
+        bytes: u64,
+    },
+    Events {
+        dry_run: bool,
+        number: usize,
+    },
 }
 
 fn lines(pruned: &Pruned, dry_run: bool) -> String {
-    let run = |run: &windlass_server::PrunedRun| {
-        PrunedJson {
-            run: Some(&run.id),
-            workflow: Some(&run.workflow),
-            state: Some(run.state),
-            ended: Some(run.ended_ms),
-            bytes: Some(run.bytes),
-            ..PrunedJson::new("run", dry_run)
-        }
-        .line()
-    };
-    let logs = |orphan: &windlass_server::Orphan| {
-        let (dir, bytes) = (Some(orphan.dir.display().to_string()), Some(orphan.bytes));
-        PrunedJson { dir, bytes, ..PrunedJson::new("logs", dry_run) }.line()
-    };
-    let number = Some(pruned.events);
-    let events = PrunedJson { number, ..PrunedJson::new("events", dry_run) }.line();
-    let lines = pruned.runs.iter().map(run).chain(pruned.orphans.iter().map(logs));
-    lines.chain([events]).collect()
+    let runs = pruned.runs.iter().map(|run| PrunedJson::Run {
+        dry_run,
+        run: &run.id,
+        workflow: &run.workflow,
+        state: run.state,
+        ended: run.ended_ms,
+        bytes: run.bytes,
+    });
+    let logs = pruned.orphans.iter().map(|orphan| PrunedJson::Logs {
+        dry_run,
+        dir: orphan.dir.display().to_string(),
+        bytes: orphan.bytes,
+    });
+    let events = PrunedJson::Events { dry_run, number: pruned.events };
+    runs.chain(logs).chain([events]).map(|line| json("pruned", &line)).collect()
 }
 
 fn table(pruned: &Pruned) -> String {
@@ -144,7 +122,7 @@ fn count(number: usize, noun: &str) -> String {
     }
 }
 
-/// "0 B", "512 B", "1.4 MiB".
+/// Returns a size for users: `0 B`, `512 B`, `1.4 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -167,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_the_largest_unit_that_fits() {
+    fn sizes_use_the_largest_unit_that_fits() {
         for (bytes, said) in [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -15,7 +15,7 @@ use crate::table::{Cell, Table};
 use crate::times::{Times, between, span};
 use crate::why::first_wait;
 
-/// How many running steps are named.
+/// The maximum number of names.
 const NAMED: usize = 3;
 
 pub(crate) fn ps(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
@@ -50,7 +50,7 @@ pub(crate) fn history(
             let line = |(run, end): &(_, _)| RunJson::ended(run, *end).line();
             print(&runs.iter().map(line).collect::<String>());
         }
-        // Nothing is what was asked for.
+        // The user has asked for no rows.
         Form::Text if *number == 0 => {}
         Form::Text => {
             let times = Times::now();
@@ -100,7 +100,7 @@ fn open_row(store: &mut Store, run: &Listed, times: &Times) -> [Cell; 6] {
     [id, workflow, state, steps, since, Cell::from(now)]
 }
 
-/// Returns what runs in a run, and which guards it waits for. Returns none if there is neither.
+/// Returns the running steps and those that wait at guards; none if there are none.
 fn now(view: &RunView) -> Option<String> {
     if let Some(hook) = view.end_hook() {
         return Some(format!("hook {hook}"));
@@ -116,7 +116,7 @@ fn now(view: &RunView) -> Option<String> {
     }
 }
 
-/// A few names, and how many there are besides.
+/// Returns the first names, and the number of the others.
 pub(crate) fn names(all: &[impl AsRef<str>]) -> String {
     let named: Vec<_> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
     let named = named.join(", ");

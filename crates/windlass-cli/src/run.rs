@@ -1,4 +1,4 @@
-//! The verbs that lead a run, and have it shown: `run`, `resume`, `retry`, `cancel`.
+//! The verbs that lead and show a run: `run`, `resume`, `retry`, `cancel`.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,8 +9,9 @@ use windlass_server::{
     Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, RunError, RunOutcome,
     RunRecord, RunState, RunView, Store, ask, ask_to_retry, find_run, open_runs,
 };
+use windlass_workflow::Workflow;
 
-use crate::arguments::{Form, StepTarget};
+use crate::arguments::{Form, Jobs, RunArguments, StepTarget};
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::look::RunJson;
@@ -18,14 +19,6 @@ use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
 use crate::workflow_file::{WorkflowFile, named_or_default};
-
-/// What `run` was asked for.
-pub(crate) struct RunArguments<'a> {
-    pub(crate) file: Option<&'a Path>,
-    pub(crate) steps: &'a [String],
-    pub(crate) params: &'a [(String, String)],
-    pub(crate) jobs: Option<u32>,
-}
 
 /// How a run is shown.
 #[derive(Clone, Copy)]
@@ -43,31 +36,41 @@ impl Shown {
 
 pub(crate) fn run(
     state: Option<&Path>,
-    arguments: &RunArguments<'_>,
+    arguments: &RunArguments,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let path = named_or_default(arguments.file)?;
-    let read = WorkflowFile::open(path, shown.form).map_err(|error| error.or_step(path))?;
-    let Some(read) = read else {
+    let Some((record, workflow)) = read_run(arguments, shown.form)? else {
         return Ok(Exit::Usage);
     };
-    if let Err(mistakes) = read.workflow.require_steps() {
-        return Ok(shown.form.refuse(&read.name, &mistakes));
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Run, &store);
+    lead(Coordinator::submit_parsed(store, record, workflow)?, options)
+}
+
+/// Reads the workflow file and returns the run to store. Returns none after printing its errors.
+pub(crate) fn read_run(
+    arguments: &RunArguments,
+    form: Form,
+) -> Result<Option<(RunRecord, Workflow)>, Box<dyn Error>> {
+    let path = named_or_default(arguments.file.as_deref())?;
+    let read = WorkflowFile::open(path, form).map_err(|error| error.or_step(path))?;
+    let Some(read) = read else { return Ok(None) };
+    if let Err(errors) = read.workflow.require_steps() {
+        form.refuse(&read.name, &errors);
+        return Ok(None);
     }
     let dir = read.dir()?;
     let WorkflowFile { name, text, workflow, .. } = read;
-    let order = RunRecord {
+    let record = RunRecord {
         file: name,
         text,
         dir,
         params: arguments.params.iter().cloned().collect(),
-        steps: arguments.steps.to_vec(),
-        jobs: arguments.jobs,
+        steps: arguments.steps.clone(),
+        jobs: arguments.jobs.and_then(|Jobs(jobs)| jobs),
         ..RunRecord::default()
     };
-    let store = state::open(state)?;
-    let options = shown.options(Verb::Run, &store);
-    lead(Coordinator::submit_parsed(store, order, workflow)?, options)
+    Ok(Some((record, workflow)))
 }
 
 pub(crate) fn resume(
@@ -116,7 +119,7 @@ pub(crate) fn retry(
     }
 }
 
-/// Asks the process that leads the run to cancel it; cancels it here if there is none.
+/// Asks the process that leads the run to cancel it. Without such a process, this one cancels it.
 pub(crate) fn cancel(
     state: Option<&Path>,
     target: &StepTarget,
@@ -156,11 +159,11 @@ pub(crate) struct StillRunning {
     leader: String,
 }
 
-/// Names the leader of a run by its process.
+/// Converts an error, and names the leader of a run by its process.
 fn explained(error: RunError) -> Box<dyn Error> {
     match error {
         RunError::Led { run, by } => {
-            // Its id is `windlass[PID.START]`.
+            // The id of a leader is `windlass[PID.START]`.
             let inside = by.as_str().strip_prefix("windlass[").and_then(|id| id.split_once('.'));
             let leader = inside.map_or(by.to_string(), |(pid, _)| format!("process {pid}"));
             StillRunning { run, leader }.into()
@@ -184,7 +187,7 @@ impl CancelAsked<'_> {
     }
 }
 
-/// Says how a run has ended that was to be resumed.
+/// Returns how a run ended that the user wanted to resume.
 fn over(run: &str, outcome: RunOutcome) -> String {
     let word = outcome.word();
     match outcome {
@@ -193,7 +196,7 @@ fn over(run: &str, outcome: RunOutcome) -> String {
     }
 }
 
-/// The steps that `step` names and that have not ended; refused if there is none.
+/// Returns the steps that `step` names and that have not ended. Fails if there are none.
 fn open_steps(store: &mut Store, run: &str, step: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let view = RunView::find(store, run)?;
     let steps = view.places(step)?.into_iter().map(|place| &view.steps[place]);
@@ -206,7 +209,7 @@ fn open_steps(store: &mut Store, run: &str, step: &str) -> Result<Vec<String>, B
     Ok(open)
 }
 
-/// The newest run that was interrupted.
+/// Returns the newest interrupted run.
 fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
     let open = open_runs(store)?;
     let is_interrupted = |run: &&Listed| run.state() == Some(RunState::Interrupted);
@@ -214,7 +217,7 @@ fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
     newest.ok_or(LookError::NoneInterrupted)
 }
 
-/// Shows a run that a scheduler leads until it ends, or a signal comes.
+/// Shows a run that a scheduler leads, until its end or a signal.
 pub(crate) fn attach(
     state: Option<&Path>,
     run: &str,
@@ -225,7 +228,7 @@ pub(crate) fn attach(
     let options = shown.options(Verb::Attach, &store);
     let attached = AttachedRun::open(store, &run)?;
     let display = Display::start(Outline::of_attached(&attached), options)?;
-    match attached.follow(|update| display.tell(update))? {
+    match attached.follow(|update| display.update(update))? {
         FollowEnd::Over(end) => {
             display.end(end);
             Ok(exit_of(end))
@@ -240,7 +243,7 @@ pub(crate) fn attach(
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
     let display = Display::start(Outline::of(&coordinator), options)?;
-    let end = match coordinator.lead(|update| display.tell(update)) {
+    let end = match coordinator.lead(|update| display.update(update)) {
         Err(RunError::Store(error)) if error.is_lost() => {
             display.end_lost();
             return Err(error.into());

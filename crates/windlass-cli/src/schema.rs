@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::output::print;
 
 pub(crate) fn schema() -> Result<Exit, Box<dyn Error>> {
-    // A closed pipe, as of `head`, is no failure.
+    // A closed pipe, such as that of `head`, is no failure.
     print(&format!("{}\n", windlass_workflow::json_schema()));
     Ok(Exit::Success)
 }

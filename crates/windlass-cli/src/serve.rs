@@ -19,18 +19,18 @@ use windlass_server::{Access, Process, Store};
 
 use crate::arguments::{Form, ServeArguments};
 use crate::exit::Exit;
-use crate::service::{say, usual_slots};
+use crate::service::say;
 use crate::state;
 
-/// After which time with nothing to do a scheduler and a worker end that a verb has started.
+/// The time without work after which a scheduler or worker that a verb has started ends.
 const IDLE: &str = "10m";
-/// How long a scheduler may take to start.
+/// The maximum time that a scheduler takes to start.
 const START_TIME: Duration = Duration::from_secs(10);
-/// How large the log of a scheduler may be when another one is started.
+/// The size of the scheduler's log from which a new one is started.
 const LARGEST_LOG: u64 = 1 << 20;
-/// How often to look whether a worker is alive that this process has not started.
+/// The interval between two checks of a worker that another process has started.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How long to wait before a worker is started again, at most.
+/// The maximum delay before a worker is started again.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
 pub(crate) fn serve(
@@ -38,24 +38,22 @@ pub(crate) fn serve(
     arguments: &ServeArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    if arguments.own_session {
-        // It fails for a process that leads a group, which has a session of its own then.
-        let _ = rustix::process::setsid();
-    }
+    let ServeArguments { no_worker, service } = arguments;
+    service.leave_session();
     let store = state::open(state)?;
     say(form, "store", &format!("store: {}", store.dir().display()));
-    if !arguments.no_worker {
+    if !no_worker {
         let keeper = WorkerKeeper {
             store: store.try_clone()?,
             name: host_name(),
-            slots: arguments.slots.unwrap_or_else(usual_slots),
-            lease: arguments.lease,
+            slots: service.slots(),
+            lease: service.lease,
             form,
         };
         thread::Builder::new().name("worker".to_owned()).spawn(move || keeper.keep())?;
     }
-    let scheduler = Scheduler::new(store, arguments.lease)?;
-    match scheduler.lead(arguments.idle, &mut |news| tell(news, form))? {
+    let scheduler = Scheduler::new(store, service.lease)?;
+    match scheduler.lead(service.idle, &mut |news| tell(news, form))? {
         SchedulerEnd::Signal(signal) => {
             say(form, "ends", &format!("ends on signal {signal}; steps that run go on"));
         }
@@ -94,7 +92,7 @@ pub(crate) fn start_in_background(store: &mut Store) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-/// A scheduler was started, and does not run.
+/// The scheduler that was started does not run.
 #[derive(Debug, ThisError)]
 #[error("the scheduler has not started; its log: {}", log.display())]
 pub(crate) struct NotServing {
@@ -161,7 +159,7 @@ impl WorkerKeeper {
                     };
                     thread::sleep(backoff);
                 }
-                // The scheduler tells that the store cannot be used.
+                // The scheduler reports that the store cannot be used.
                 Err(_) => thread::sleep(LOOK_AGAIN),
             }
         }

@@ -1,6 +1,4 @@
-//! What the processes of the service say, one line for each thing that happens.
-
-use std::thread;
+//! Messages of schedulers and workers, one line for each event.
 
 use serde::Serialize;
 
@@ -9,12 +7,7 @@ use crate::output::json;
 use crate::style::plain;
 use crate::times::Times;
 
-/// Returns how many steps a worker executes at once that does not say so.
-pub(crate) fn usual_slots() -> u32 {
-    thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
-}
-
-/// Prints a line to standard error, with the time; as JSON if that is the form.
+/// Prints a line to standard error, with the time or as JSON.
 pub(crate) fn say(form: Form, event: &str, text: &str) {
     match form {
         Form::Text => {

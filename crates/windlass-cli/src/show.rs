@@ -21,14 +21,14 @@ use crate::times::{Times, between, span};
 mod svg;
 mod timeline;
 
-/// Up to so many steps are all shown.
+/// The number of steps up to which all are shown.
 const ALL: usize = 50;
-/// How many steps of a long critical path are named at its beginning, and how many at its end.
+/// The number of steps that are named at each end of a long critical path.
 const ENDS: usize = 4;
-/// A shorter time at guards is not worth telling.
+/// The shortest time at guards that is shown.
 const TOLD_MS: i64 = 100;
 
-/// Why there is no picture.
+/// Why the picture cannot be written.
 #[derive(Debug, ThisError)]
 #[error("cannot write the picture to {path}: {source}")]
 pub(crate) struct PictureError {
@@ -105,7 +105,7 @@ impl Page<'_> {
         text + &self.timeline(&shown) + &self.critical_path()
     }
 
-    /// The steps at these places, and nothing of the others.
+    /// Returns the page of these steps only.
     fn of_steps(&self, places: &[usize]) -> String {
         let steps: Vec<_> = places.iter().map(|place| &self.view.steps[*place]).collect();
         format!("{}\n{}{}", self.header(), self.table(&steps), self.timeline(&steps))
@@ -158,8 +158,8 @@ impl Page<'_> {
         }
     }
 
-    /// The steps to show, and those to count: where there are many, those in which something is
-    /// going on, or went wrong, or took long.
+    /// Returns the steps to show and those to count. Of many steps, the active, failed and slow ones are
+    /// shown.
     fn chosen(&self, all: bool) -> (Vec<&StepView>, Vec<&StepView>) {
         let steps = &self.view.steps;
         if all || steps.len() <= ALL {
@@ -193,7 +193,7 @@ impl Page<'_> {
         table.render(self.style)
     }
 
-    /// What there is to say about a step besides its state.
+    /// Returns what to say about a step besides its state.
     fn note(&self, step: &StepView) -> String {
         let last = step.unbegun.as_ref().or(step.attempts.last());
         let ended = last.map(ending).unwrap_or_default();

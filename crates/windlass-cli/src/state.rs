@@ -1,4 +1,4 @@
-//! Where the store lies.
+//! Opens the store that the command line names.
 
 use std::env;
 use std::error::Error;
@@ -9,10 +9,10 @@ use etcetera::BaseStrategy;
 use thiserror::Error;
 use windlass_server::{Network, Store, StoreError};
 
+use crate::messages::printable;
 use crate::store::OutsiderError;
-use crate::talk::tame;
 
-/// Where the store lies that several users of the machine share.
+/// The directory of the store that several users of the machine share.
 pub(crate) const SYSTEM: &str = "/var/lib/windlass";
 
 /// Opens the store in `state`, or the user's own, and creates it if it is missing. The machine's store is
@@ -29,13 +29,13 @@ pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
 /// Has a connection tell which process it waits for, when writers are kept out for long.
 fn telling(mut store: Store) -> Store {
     store.when_blocked(|blocker| {
-        eprintln!("windlass: {}", tame(&format!("waiting for the store: {blocker}")));
+        eprintln!("windlass: {}", printable(&format!("waiting for the store: {blocker}")));
     });
     store
 }
 
-/// Opens the store to look at it, and creates nothing. A user whose usual store does not exist so far
-/// finds it empty, with a note; a directory without a store that a flag names is an error.
+/// Opens the store for reading, and creates nothing. If the user's own store does not exist yet, it
+/// counts as empty, and a note says so. A missing store that a flag names is an error.
 pub(crate) fn look(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     let opened = existing(state);
     let usual =
@@ -55,7 +55,7 @@ pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     Store::open_existing(&dir, network()).map(telling).map_err(|error| explained(error, &dir))
 }
 
-/// Makes the store in `state`, or the user's own. With a group, all its members may use it.
+/// Creates the store in `state`, or the user's own. With a group, all its members may use it.
 pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<dyn Error>> {
     let dir = dir(state)?;
     let made = match gid {
@@ -72,14 +72,13 @@ pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<
     })
 }
 
-/// Returns the directory of the store that was asked for.
+/// Returns the directory of the store.
 pub(crate) fn dir(state: Option<&Path>) -> Result<PathBuf, Box<dyn Error>> {
     let dir = state.map_or_else(default_dir, |dir| Ok(dir.to_owned()))?;
     Ok(std::path::absolute(&dir).unwrap_or(dir))
 }
 
-/// Adds how to create the machine's store if it is missing, and how to become a member of the group that
-/// shares a store.
+/// Converts an error, and adds how to create the machine's store or how to become a member of a group.
 fn explained(error: StoreError, dir: &Path) -> Box<dyn Error> {
     let outsider = match &error {
         StoreError::NoStore { dir } if dir == Path::new(SYSTEM) => return Box::new(NoSystemStore),
@@ -107,7 +106,7 @@ pub(crate) struct NeedsRoot {
 )]
 pub(crate) struct NoSystemStore;
 
-/// Whether the user has said that a network file system is fine.
+/// Returns whether the user allows a network file system.
 fn network() -> Network {
     match env::var("WINDLASS_NETWORK_STATE") {
         Ok(said) if said == "allow" => Network::Allow,

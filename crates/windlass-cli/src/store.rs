@@ -1,4 +1,4 @@
-//! `windlass store init`: makes a store, also one that several users share.
+//! `windlass store init`: creates a store, also one that several users share.
 
 use std::error::Error;
 use std::fs;
@@ -85,7 +85,7 @@ pub(crate) fn store(
     Ok(Exit::Success)
 }
 
-/// What was made.
+/// The created store, for programs.
 #[derive(Serialize)]
 struct Made {
     dir: String,
@@ -119,7 +119,7 @@ struct NonMember {
     group: String,
     /// The user of this process.
     user: String,
-    /// The machine lists the user as a member; the session of this process is older than that.
+    /// Whether the user is listed as a member; then the session of this process is older.
     is_listed: bool,
 }
 
@@ -137,7 +137,7 @@ impl NonMember {
     }
 }
 
-/// A group as the machine knows it.
+/// A group of the machine.
 struct Group {
     name: String,
     gid: u32,
@@ -155,7 +155,7 @@ impl Group {
         text.lines().filter_map(Self::read).find(|known| known.is_called(group))
     }
 
-    /// Reads a line `name:password:gid:member,member`.
+    /// Parses a line `name:password:gid:member,member`.
     fn read(line: &str) -> Option<Self> {
         let mut fields = line.split(':');
         let (name, gid) = (fields.next()?.to_owned(), fields.nth(1)?.parse().ok()?);

@@ -1,8 +1,8 @@
-//! How text looks on a terminal: colours, the width there is, and what must not reach it.
+//! The style of text on a terminal: colours, width, and characters that must not reach it.
 //!
-//! Colours go only where they are wanted: to a terminal, unless `NO_COLOR` or `TERM=dumb` says no, or
-//! anywhere if `CLICOLOR_FORCE` says so. Names and messages come from others, so whatever could move
-//! the cursor or turn text around is shown as a mark instead.
+//! A terminal gets colours unless `NO_COLOR` or `TERM=dumb` is set; with `CLICOLOR_FORCE`, every output
+//! does. Names and messages come from outside, so characters that move the cursor or reverse text are
+//! replaced by a mark.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -16,7 +16,7 @@ use windlass_server::is_unprintable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
     pub(crate) colours: Colours,
-    /// How many columns there are; none where lines may be as long as they like.
+    /// The number of columns; none if lines may have any length.
     pub(crate) width: Option<usize>,
     pub(crate) letters: Letters,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Colours {
     Ansi,
 }
 
-/// What bars and marks are made of.
+/// The characters of bars and marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Letters {
     Ascii,
@@ -47,12 +47,12 @@ pub(crate) enum Ink {
 }
 
 impl Style {
-    /// What standard output can show.
+    /// Returns what standard output can show.
     pub(crate) fn of_stdout() -> Self {
         Self::of(&io::stdout())
     }
 
-    /// What standard error can show.
+    /// Returns what standard error can show.
     pub(crate) fn of_stderr() -> Self {
         Self::of(&io::stderr())
     }
@@ -66,7 +66,7 @@ impl Style {
         }
     }
 
-    /// The text in a colour, if there are any.
+    /// Returns the text in a colour, if the output has colours.
     pub(crate) fn paint(&self, ink: Ink, text: &str) -> String {
         if self.colours == Colours::Plain || text.is_empty() {
             return text.to_owned();
@@ -91,18 +91,18 @@ impl Style {
     }
 }
 
-/// A variable of the environment that says something.
+/// Returns an environment variable that is set and not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Whether a terminal can move its cursor, as far as its name says.
+/// Returns whether a terminal can move its cursor, according to `TERM`.
 pub(crate) fn moves_cursor(read: impl Fn(&str) -> Option<String>) -> bool {
     read("TERM").is_some_and(|term| term != "dumb")
 }
 
 impl Colours {
-    /// What the variables that `read` finds ask for.
+    /// Returns the colours that the environment variables ask for.
     fn wanted(terminal: bool, read: impl Fn(&str) -> Option<String>) -> Self {
         let forced = read("CLICOLOR_FORCE").is_some_and(|value| value != "0");
         if read("NO_COLOR").is_some() {
@@ -116,7 +116,7 @@ impl Colours {
 }
 
 impl Letters {
-    /// What the locale can spell: the first of its variables that is set decides.
+    /// Returns the characters of the locale. The first of its variables that is set decides.
     fn spoken(read: impl Fn(&str) -> Option<String>) -> Self {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(read);
         let locale = locale.unwrap_or_default().to_ascii_lowercase();
@@ -133,24 +133,23 @@ fn columns(terminal: impl AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// `COLUMNS` goes before what the terminal says, so that scripts can ask for a width that a terminal
-/// could have.
+/// Returns the width. `COLUMNS` counts before the terminal's own width, so that scripts can choose it.
 fn width(terminal: Option<usize>, read: impl Fn(&str) -> Option<String>) -> Option<usize> {
     let said = read("COLUMNS").and_then(|columns| columns.parse::<u16>().ok());
     said.filter(|columns| *columns > 0).map(usize::from).or(terminal)
 }
 
-/// How many columns a text takes.
+/// Returns the number of columns of a text.
 pub(crate) fn columns_of(text: &str) -> usize {
     text.width()
 }
 
-/// The text with a mark in the place of everything that would do something to a terminal.
+/// Returns the text with a mark in place of each character that would change the terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// The text in at most `width` columns, with an ellipsis if something is left out.
+/// Returns the text in at most `width` columns, with an ellipsis if it is cut.
 pub(crate) fn fit(text: &str, width: usize, letters: Letters) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -170,9 +169,9 @@ pub(crate) fn fit(text: &str, width: usize, letters: Letters) -> String {
     if ellipsis.width() <= width { kept + ellipsis } else { kept }
 }
 
-/// The text with blanks behind it, up to `width` columns.
+/// Returns the text padded with blanks to `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
-    // Not as a width of `format!`, which panics beyond 65535.
+    // `format!` panics for widths beyond 65535.
     text.to_owned() + &" ".repeat(width.saturating_sub(text.width()))
 }
 
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_that_is_asked_for_goes_before_the_terminals() {
+    fn the_variable_columns_counts_before_the_terminals_width() {
         assert_eq!(width(Some(80), of(&[])), Some(80));
         assert_eq!(width(Some(80), of(&[("COLUMNS", "120")])), Some(120));
         assert_eq!(width(None, of(&[("COLUMNS", "many")])), None);

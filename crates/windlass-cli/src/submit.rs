@@ -8,61 +8,46 @@ use windlass_server::service::{
     SeenWorker, StoredWorker, await_ends, live_scheduler, submit as store_run, submitted_env,
     workers as list_workers,
 };
-use windlass_server::{RunOutcome, RunRecord, Store, find_run};
+use windlass_server::{RunOutcome, Store, find_run};
 
-use crate::arguments::{Form, Jobs, SubmitArguments};
+use crate::arguments::{Form, RunArguments, SubmitArguments};
 use crate::exit::Exit;
 use crate::output::{json, print};
+use crate::run::read_run;
 use crate::serve::start_in_background;
 use crate::state;
 use crate::style::{Ink, Style};
 use crate::table::{Cell, Table};
 use crate::times::Times;
-use crate::workflow_file::{WorkflowFile, named_or_default};
 
 pub(crate) fn submit(
     state: Option<&Path>,
     arguments: &SubmitArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    store_and_tell(state, arguments, form, |_| Ok(()))
+    submit_then(state, &arguments.run, &arguments.env, form, |_| Ok(()))
 }
 
-/// Submits a run, and starts a scheduler for it if none is running.
+/// Submits a run, and starts a scheduler if none is running.
 pub(crate) fn detach(
     state: Option<&Path>,
-    arguments: &SubmitArguments,
+    arguments: &RunArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    store_and_tell(state, arguments, form, start_in_background)
+    submit_then(state, arguments, &[], form, start_in_background)
 }
 
-/// Stores a run for the scheduler, has `after` follow, and prints the run's id.
-fn store_and_tell(
+/// Stores a run for the scheduler, calls `after`, and prints the run's id.
+fn submit_then(
     state: Option<&Path>,
-    arguments: &SubmitArguments,
+    arguments: &RunArguments,
+    variables: &[String],
     form: Form,
     after: impl FnOnce(&mut Store) -> Result<(), Box<dyn Error>>,
 ) -> Result<Exit, Box<dyn Error>> {
-    let path = named_or_default(arguments.file.as_deref())?;
-    let read = WorkflowFile::open(path, form).map_err(|error| error.or_step(path))?;
-    let Some(read) = read else { return Ok(Exit::Usage) };
-    if let Err(mistakes) = read.workflow.require_steps() {
-        return Ok(form.refuse(&read.name, &mistakes));
-    }
-    let dir = read.dir()?;
-    let WorkflowFile { name, text, workflow, .. } = read;
-    let record = RunRecord {
-        file: name,
-        text,
-        dir,
-        params: arguments.params.iter().cloned().collect(),
-        steps: arguments.steps.clone(),
-        jobs: arguments.jobs.and_then(|Jobs(jobs)| jobs),
-        ..RunRecord::default()
-    };
+    let Some((record, workflow)) = read_run(arguments, form)? else { return Ok(Exit::Usage) };
     let mut store = state::open(state)?;
-    let env = submitted_env(arguments.env.iter().map(String::as_str));
+    let env = submitted_env(variables.iter().map(String::as_str));
     let run = store_run(&mut store, record, workflow, env)?;
     after(&mut store)?;
     let scheduled = live_scheduler(&mut store)?.is_some();

@@ -1,13 +1,13 @@
-//! Rows of cells in columns that fit what there is to show them on.
+//! Tables of text that fit the width of the output.
 
 use crate::style::{Ink, Style, columns_of, fit, pad, plain};
 
-/// What stands between two columns.
+/// The number of blanks between two columns.
 const GAP: usize = 2;
-/// No column is cut below this.
+/// The minimum width of a column that is cut.
 const NARROWEST: usize = 8;
 
-/// One cell: a text, and perhaps a colour.
+/// A cell: a text, and perhaps a colour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     text: String,
@@ -45,7 +45,7 @@ impl<const N: usize> Table<N> {
         self.rows.is_empty()
     }
 
-    /// The table as text. Where it is too wide, the widest columns give way.
+    /// Returns the table as text. If it is too wide, the widest columns are cut.
     pub(crate) fn render(&self, style: &Style) -> String {
         let widths = self.widths(style.width);
         let header = self.header.map(|name| Cell::inked(name, Some(Ink::Dim)));
@@ -77,7 +77,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// One line, without blanks at its end.
+/// Returns one line, without blanks at its end.
 fn line(cells: &[Cell], widths: &[usize], style: &Style) -> String {
     let last = cells.iter().rposition(|cell| !cell.text.is_empty());
     let mut line = String::new();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_below_each_other_without_blanks_at_the_end() {
+    fn columns_are_aligned_without_trailing_blanks() {
         let text = "\
 STEP              STATE   NOTE
 test[linux,unit]  failed  exit 1

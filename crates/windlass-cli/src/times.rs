@@ -1,4 +1,4 @@
-//! Times as people say them: "1 h 20 min", "3 min ago", "today 14:05".
+//! Times for users: `1 h 20 min`, `3 min ago`, `today 14:05`.
 //!
 //! Times are milliseconds since 1970; days and hours are those of the user's time zone.
 
@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// The present, and how to tell what o'clock it is.
+/// The current time and the user's time zone.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     pub(crate) now_ms: i64,
@@ -16,19 +16,19 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Of this moment, where the user is.
+    /// Returns the current time in the user's time zone.
     pub(crate) fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         Self { now_ms, zone: TimeZone::system() }
     }
 
-    /// How long it is since `at_ms`.
+    /// Returns the time since `at_ms`.
     pub(crate) fn since(&self, at_ms: i64) -> Duration {
         Duration::from_millis(u64::try_from(self.now_ms.saturating_sub(at_ms)).unwrap_or(0))
     }
 
-    /// "3 min ago"; the day and the hour once that says more.
+    /// Returns `3 min ago`, or the day and the time if that is long ago.
     pub(crate) fn ago(&self, at_ms: i64) -> String {
         match self.since(at_ms) {
             past if past < Duration::from_secs(1) => "just now".to_owned(),
@@ -37,7 +37,7 @@ impl Times {
         }
     }
 
-    /// "in 3 min"; the day and the hour once that says more.
+    /// Returns `in 3 min`, or the day and the time if that is far ahead.
     pub(crate) fn ahead(&self, at_ms: i64) -> String {
         let future = at_ms.saturating_sub(self.now_ms);
         match Duration::from_millis(u64::try_from(future).unwrap_or(0)) {
@@ -47,7 +47,8 @@ impl Times {
         }
     }
 
-    /// "today 14:05", "yesterday 09:30", "12 Nov 08:00", "3 Jan 2024 17:45".
+    /// Returns the day and the time: `today 14:05`, `yesterday 09:30`, `12 Nov 08:00`, `3 Jan 2024
+    /// 17:45`.
     pub(crate) fn when(&self, at_ms: i64) -> String {
         let (Some(at), Some(now)) = (self.zoned(at_ms), self.zoned(self.now_ms)) else {
             return format!("{at_ms} ms since 1970");
@@ -55,13 +56,13 @@ impl Times {
         format!("{} {}", day(at.date(), now.date()), at.strftime("%H:%M"))
     }
 
-    /// The same to the second, for a header.
+    /// Returns the day and the time with seconds.
     pub(crate) fn exactly(&self, at_ms: i64) -> String {
         let second = self.zoned(at_ms).map(|at| at.strftime(":%S").to_string());
         self.when(at_ms) + &second.unwrap_or_default()
     }
 
-    /// "2024-01-03 17:45:00": as long as any other, and good for as long as it stands there.
+    /// Returns `2024-01-03 17:45:00`, which does not depend on the current day.
     pub(crate) fn stamp(&self, at_ms: i64) -> String {
         let stamp = self.zoned(at_ms).map(|at| at.strftime("%Y-%m-%d %H:%M:%S").to_string());
         stamp.unwrap_or_else(|| format!("{at_ms} ms since 1970"))
@@ -86,7 +87,8 @@ fn day(day: Date, today: Date) -> String {
     }
 }
 
-/// "250 ms", "4.2 s", "40 s", "3 min 20 s", "1 h 20 min", "2 d 3 h": two units at most.
+/// Returns a duration in two units at most: `250 ms`, `4.2 s`, `40 s`, `3 min 20 s`, `1 h 20 min`, `2 d 3
+/// h`.
 pub(crate) fn span(time: Duration) -> String {
     let (millis, seconds) = (time.as_millis(), time.as_secs());
     match seconds {
@@ -102,7 +104,7 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// How long it is between two times; nothing if they are in the wrong order.
+/// Returns the time between two times; zero if they are in the wrong order.
 pub(crate) fn between(from_ms: i64, to_ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(to_ms.saturating_sub(from_ms)).unwrap_or(0))
 }
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_cannot_be_are_told_as_numbers() {
+    fn impossible_times_are_formatted_as_numbers() {
         let times = noon();
         assert_eq!(times.when(i64::MAX), "9223372036854775807 ms since 1970");
         assert_eq!(times.exactly(times.now_ms - 61_000), "today 11:58:59");

@@ -23,7 +23,7 @@ mod words;
 use self::short::short;
 use self::words::Words;
 
-/// Up to so many steps of a run are all shown.
+/// The maximum number of steps to explain.
 const SHOWN: usize = 50;
 
 pub(crate) fn why(
@@ -54,7 +54,7 @@ pub(crate) fn why(
     Ok(Exit::Success)
 }
 
-/// Returns the wait that says most about a run in which nothing runs: `deploy (lock x)`. Returns none if
+/// Returns the most informative wait of a run in which nothing runs: `deploy (lock x)`. Returns none if
 /// no step waits, or if the run cannot be read any more.
 pub(crate) fn first_wait(store: &mut Store, run: &str, times: &Times) -> Option<String> {
     let Explanation { view, steps, .. } = Explanation::of_run(store, run).ok()?;
@@ -63,7 +63,7 @@ pub(crate) fn first_wait(store: &mut Store, run: &str, times: &Times) -> Option<
     Some(format!("{} ({})", view.steps[step.place].name, short(reason, &view, times)))
 }
 
-/// The explanations one below the other, and what holds for all of them at the end.
+/// Returns the explanations one below the other, and what applies to all of them at the end.
 fn page(shown: &[Words<'_>], hidden: usize, style: &Style) -> String {
     let mut page: String = shown.iter().map(|words| text(words, style)).collect();
     if let (1.., Some(words)) = (hidden, shown.first()) {
@@ -77,8 +77,7 @@ fn page(shown: &[Words<'_>], hidden: usize, style: &Style) -> String {
     page
 }
 
-/// The steps to show: where there are many, those come first that wait for something besides other
-/// steps of the run.
+/// Returns the steps to show. Of many, those that wait for something besides other steps come first.
 fn chosen(all: &[StepExplanation], most: usize) -> Vec<&StepExplanation> {
     let mut steps: Vec<_> = all.iter().collect();
     steps.sort_by_key(|step| step.reasons.iter().map(rank).min());
@@ -87,7 +86,7 @@ fn chosen(all: &[StepExplanation], most: usize) -> Vec<&StepExplanation> {
     steps
 }
 
-/// How much a reason says about a run in which many steps wait; less is more.
+/// Returns how informative a reason is for a run in which many steps wait; 0 is the most informative.
 fn rank(reason: &WaitReason) -> u8 {
     match reason {
         WaitReason::Step { .. } | WaitReason::Interrupted | WaitReason::NoScheduler => 2,
@@ -96,7 +95,7 @@ fn rank(reason: &WaitReason) -> u8 {
     }
 }
 
-/// What there is to say of a run in which no step waits.
+/// Returns the message for a run in which no step waits.
 fn nothing(view: &RunView) -> String {
     let id = &view.run.id;
     let running = running_shown(view);
@@ -121,7 +120,7 @@ fn text(words: &Words<'_>, style: &Style) -> String {
     text
 }
 
-/// Why a step is where it is, for programs.
+/// The explanation of a step, for programs.
 #[derive(Serialize)]
 struct WhyJson<'a> {
     run: &'a str,
@@ -134,7 +133,7 @@ struct WhyJson<'a> {
     usually_ms: Option<i64>,
 }
 
-/// One reason. Only the fields of its kind are there.
+/// A reason, with the fields of its kind.
 #[derive(Default, Serialize)]
 struct ReasonJson<'a> {
     kind: &'static str,
@@ -161,7 +160,7 @@ struct ReasonJson<'a> {
     escalated: Option<bool>,
 }
 
-/// A step that is to blame for a block.
+/// A step that has blocked another.
 #[derive(Serialize)]
 struct CauseJson<'a> {
     step: &'a str,
@@ -245,7 +244,7 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
     }
 }
 
-/// Returns what a holder is called for programs.
+/// Returns the name of a holder for programs.
 fn called(holder: &HolderView) -> String {
     let HolderView { name, pid, command, .. } = holder;
     HolderLabel { name, pid: *pid, command: command.as_deref() }.id()

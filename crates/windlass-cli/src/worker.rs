@@ -7,7 +7,7 @@ use windlass_server::service::{Worker, WorkerEnd, WorkerNews, WorkerSettings, ho
 
 use crate::arguments::{Form, WorkerArguments};
 use crate::exit::Exit;
-use crate::service::{say, usual_slots};
+use crate::service::say;
 use crate::state;
 
 pub(crate) fn worker(
@@ -15,15 +15,13 @@ pub(crate) fn worker(
     arguments: &WorkerArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    if arguments.own_session {
-        // It fails for a process that leads a group, which has a session of its own then.
-        let _ = rustix::process::setsid();
-    }
+    let WorkerArguments { name, service } = arguments;
+    service.leave_session();
     let settings = WorkerSettings {
-        name: arguments.name.clone().unwrap_or_else(host_name),
-        slots: arguments.slots.unwrap_or_else(usual_slots),
-        lease: arguments.lease,
-        idle: arguments.idle,
+        name: name.clone().unwrap_or_else(host_name),
+        slots: service.slots(),
+        lease: service.lease,
+        idle: service.idle,
     };
     let mut tell = |news: &WorkerNews| tell(&settings, news, form);
     loop {

@@ -1,4 +1,4 @@
-//! A workflow file: named or found, and read from disk, a pipe or standard input.
+//! Reads a workflow file from disk, a pipe or standard input.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,16 +9,16 @@ use windlass_workflow::Workflow;
 
 use crate::arguments::Form;
 
-/// No workflow is larger. Some files never end.
+/// The maximum size of a workflow file. Some files never end.
 const LARGEST: u64 = 64 << 20;
 
-/// The file that is taken where none is named.
+/// The file that is used if none is named.
 pub(crate) const DEFAULT: &str = "windlass.toml";
 
-/// What stands for standard input in the place of a file.
+/// The argument that means standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// A workflow without mistakes, with the text it was read from.
+/// A workflow without errors, with its text.
 pub(crate) struct WorkflowFile {
     pub(crate) name: String,
     pub(crate) text: String,
@@ -27,16 +27,16 @@ pub(crate) struct WorkflowFile {
     source: Source,
 }
 
-/// Where a text comes from.
+/// The source of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// A file that lies in a directory.
+    /// A file in a directory.
     File,
-    /// Standard input, a pipe, a device: something that lies nowhere.
+    /// Standard input, a pipe or a device, which has no directory.
     Stream,
 }
 
-/// Why a file has no text to look at.
+/// Why a file has no text.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
     #[error("cannot read {file}: {source}")]
@@ -54,7 +54,7 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
-    /// The same error, unless the file that is missing looks like a step of [`DEFAULT`].
+    /// Replaces the error if the missing file looks like a step of [`DEFAULT`].
     pub(crate) fn or_step(self, path: &Path) -> Self {
         let is_word = path.extension().is_none() && path.components().count() == 1;
         match self {
@@ -70,7 +70,7 @@ impl FileError {
     }
 }
 
-/// The file that was named, or [`DEFAULT`] if that is in the current directory.
+/// Returns the named file, or [`DEFAULT`] if the current directory has it.
 pub(crate) fn named_or_default(named: Option<&Path>) -> Result<&Path, FileError> {
     let default = Path::new(DEFAULT);
     match named {
@@ -80,7 +80,7 @@ pub(crate) fn named_or_default(named: Option<&Path>) -> Result<&Path, FileError>
     }
 }
 
-/// Why there is no directory for steps to run in.
+/// Why the directory of the steps cannot be used.
 #[derive(Debug, Error)]
 #[error("cannot use {} as the directory of the steps: {source}", dir.display())]
 pub(crate) struct DirError {
@@ -89,20 +89,20 @@ pub(crate) struct DirError {
 }
 
 impl WorkflowFile {
-    /// Reads a file to run it, and tells its mistakes and the warnings that matter then. None if it
-    /// has mistakes.
+    /// Reads a file to run it, and prints its errors and the warnings that matter then. Returns none if
+    /// it has errors.
     pub(crate) fn open(path: &Path, form: Form) -> Result<Option<Self>, FileError> {
         let file = Self::parse(path, form)?;
         Ok(file.inspect(|file| form.warn(&file.name, &file.workflow.warnings().for_run())))
     }
 
-    /// Reads a file, and tells everything that there is to say about it. None if it has mistakes.
+    /// Reads a file, and prints its errors and all warnings. Returns none if it has errors.
     pub(crate) fn check(path: &Path, form: Form) -> Result<Option<Self>, FileError> {
         let file = Self::parse(path, form)?;
         Ok(file.inspect(|file| form.warn(&file.name, file.workflow.warnings())))
     }
 
-    /// Reads a file, and tells its mistakes. None if it has some.
+    /// Reads a file, and prints its errors. Returns none if it has errors.
     pub(crate) fn parse(path: &Path, form: Form) -> Result<Option<Self>, FileError> {
         let name = path.display().to_string();
         let (text, source) = match read(path) {
@@ -125,8 +125,7 @@ impl WorkflowFile {
         }
     }
 
-    /// Steps run beside their workflow file, wherever the command was called; where it was called if
-    /// what was read lies nowhere.
+    /// Returns the directory in which steps run: that of the file, or that of the caller for a stream.
     pub(crate) fn dir(&self) -> Result<PathBuf, DirError> {
         let dir = match self.source {
             Source::File => beside(&self.path),
@@ -135,7 +134,7 @@ impl WorkflowFile {
         fs::canonicalize(dir).map_err(|source| DirError { dir: dir.to_owned(), source })
     }
 
-    /// What it is called in a sentence.
+    /// Returns its name in a message.
     pub(crate) fn called(&self) -> String {
         called(&self.path)
     }
@@ -170,20 +169,20 @@ fn open(path: &Path) -> io::Result<(Box<dyn Read>, Source)> {
     Ok((Box::new(file), source))
 }
 
-/// Whether a path only stands for a file that is open already, as `/dev/stdin` and `/proc/self/fd/3`
-/// do. Files may well lie below `/dev`, in `/dev/shm`.
+/// Returns whether a path names a file that is open already, such as `/dev/stdin` and `/proc/self/fd/3`.
+/// Directories below `/dev`, such as `/dev/shm`, may have files of their own.
 fn is_descriptor(path: &Path) -> bool {
     let dir = fs::canonicalize(beside(path));
     dir.is_ok_and(|dir| dir == Path::new("/dev") || dir.starts_with("/proc"))
 }
 
-/// The directory that a path leads to.
+/// Returns the directory of a path.
 fn beside(path: &Path) -> &Path {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     dir.unwrap_or(Path::new("."))
 }
 
-/// What a file is called in a sentence.
+/// Returns the name of a file in a message.
 fn called(path: &Path) -> String {
     match path == Path::new(STANDARD_INPUT) {
         true => "standard input".to_owned(),

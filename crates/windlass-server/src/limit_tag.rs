@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_found_in_what_the_kernel_tells_of_a_process() {
+    fn a_limit_is_parsed_from_proc_limits() {
         let limits = fs::read_to_string("/proc/self/limits").expect("this is Linux");
         let limit = limit_of(0).expect("it can be read").rlim_cur;
         assert_eq!(soft_limit(&limits).unwrap_or(u64::MAX), limit);

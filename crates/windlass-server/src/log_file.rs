@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_was_killed_while_it_added_parts_tells_no_gap_twice() {
+    fn a_leader_killed_while_it_added_parts_reports_the_gap_once() {
         let (dir, path) = after(1234, false);
         let parts = Parts::of(&beside(&path, TAIL));
         open(&path)
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_the_largest_unit() {
+    fn sizes_use_the_largest_unit() {
         let told = [0, 1023, 1024, 1536, 1 << 30, 3_500_000_000, u64::MAX].map(size);
         let expected = ["0 B", "1023 B", "1 KiB", "1.5 KiB", "1 GiB", "3.2 GiB", "16777215.9 TiB"];
         assert_eq!(told, expected);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_pairs_whose_values_stand_as_they_are() {
+    fn lines_are_pairs_with_literal_values() {
         check("", &[]);
         check("a=1\nb= x = \"y\" \n\nc=\n", &[("a", "1"), ("b", " x = \"y\" "), ("c", "")]);
         check("a=1\na=2", &[("a", "2")]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_files_are_errors() {
         let wrong = |text: &str| parse(text).expect_err("something is wrong").to_string();
         assert_eq!(wrong("a=1\nb"), "line 2 is not of the form key=value");
         assert_eq!(wrong("=1"), "line 1 is not of the form key=value");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_file_is_refused_and_holds_up_nobody() {
+    fn a_path_that_is_no_file_is_refused_without_blocking() {
         let dir = tempfile::tempdir().expect("a directory");
         let pipe = dir.path().join("pipe");
         let mode = Mode::RUSR | Mode::WUSR;

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_kept_though_the_wall_clock_was_set_back_by_a_day_before_the_run_went_on() {
+    fn a_timeout_holds_after_the_wall_clock_was_set_back_by_a_day_before_a_resume() {
         let mut before = Schedule::new(plan());
         before.clock.catch_up(before.now().after(Duration::from_secs(86_400)));
         before.submit_all();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_without_digits_that_say_nothing() {
+    fn durations_are_formatted_without_trailing_zeros() {
         for (nanos, text) in [
             (0, "0ms"),
             (20_000_000, "20ms"),

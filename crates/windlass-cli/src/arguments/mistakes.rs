@@ -1,4 +1,4 @@
-//! What is said about mistakes in the command line.
+//! Errors in the command line.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -10,8 +10,8 @@ use windlass_server::{Name, check_name};
 use super::Arguments;
 use super::holding::{self, LockPrimitive};
 use crate::exit::Exit;
+use crate::messages::{printable, quoted};
 use crate::output;
-use crate::talk::{quoted, tame};
 
 /// Returns the words that are for windlass itself, not for a command behind `--`.
 pub(super) fn own_words(words: &[OsString]) -> impl Iterator<Item = &OsString> {
@@ -20,25 +20,25 @@ pub(super) fn own_words(words: &[OsString]) -> impl Iterator<Item = &OsString> {
 
 /// Prints the help, or the error. An error quotes arguments, so it is cut to a length that can be read and
 /// cleared of what would change the terminal.
-pub(super) fn told(error: &clap::Error) -> Exit {
+pub(super) fn print_error(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         output::note(error.print().and_then(|()| io::stdout().flush()));
         return Exit::Success;
     }
     let said = error.render().to_string();
-    let tame = tame(&said);
-    if tame == said.trim_end() {
-        // A caller that has closed the stream still gets the exit code.
+    let printable = printable(&said);
+    if printable == said.trim_end() {
+        // The exit code counts even if the caller has closed the stream.
         let _ = error.print();
     } else {
-        eprintln!("{tame}");
+        eprintln!("{printable}");
     }
     Exit::Usage
 }
 
 /// Rebuilds an error as if no variable were set: the usage below an error lists all arguments that were
 /// given, and must not list values of variables.
-pub(super) fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
+pub(super) fn without_variables(error: clap::Error, words: &[OsString]) -> clap::Error {
     if !error.use_stderr() {
         return error;
     }

@@ -1,30 +1,19 @@
 //! The arguments of verbs for runs that a service leads.
 
-use std::path::PathBuf;
+use std::num::NonZero;
+use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{Jobs, duration, jobs, param};
+use super::{RunArguments, duration};
 
 #[derive(Args)]
 pub(crate) struct SubmitArguments {
-    /// The workflow file; `-` is standard input [default: windlass.toml]
-    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
 
-    /// Run only these steps and the steps they depend on
-    #[arg(value_name = "STEP")]
-    pub(crate) steps: Vec<String>,
-
-    /// Set a parameter
-    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
-    pub(crate) params: Vec<(String, String)>,
-
-    /// Run at most N steps at once [default: as the file says, or as many as the workers have slots]
-    #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = jobs)]
-    pub(crate) jobs: Option<Jobs>,
-
-    /// Take this variable of the environment along, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
+    /// Pass this variable of the environment to the steps, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
     /// VIRTUAL_ENV
     #[arg(long = "env", value_name = "NAME")]
     pub(crate) env: Vec<String>,
@@ -36,21 +25,8 @@ pub(crate) struct ServeArguments {
     #[arg(long, conflicts_with = "slots")]
     pub(crate) no_worker: bool,
 
-    /// Execute at most N steps at once [default: one per CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) slots: Option<u32>,
-
-    /// Count the scheduler as dead after this long without a heartbeat
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
-    pub(crate) lease: Duration,
-
-    /// End after this long without a run
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) idle: Option<Duration>,
-
-    /// Leave the session of the terminal, as a scheduler does that `run --detach` has started
-    #[arg(long, hide = true)]
-    pub(crate) own_session: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
 }
 
 #[derive(Args)]
@@ -59,19 +35,41 @@ pub(crate) struct WorkerArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
+}
+
+/// What schedulers and workers have in common.
+#[derive(Args)]
+pub(crate) struct ServiceArguments {
     /// Execute at most N steps at once [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) slots: Option<u32>,
 
-    /// Count the worker as dead after this long without a heartbeat
+    /// Count this process as dead after this long without a heartbeat
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub(crate) lease: Duration,
 
-    /// End after this long without steps and without a scheduler
+    /// End after this long with nothing to do
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) idle: Option<Duration>,
 
-    /// Leave the session of the terminal, as a worker does that `serve` has started
+    /// Leave the session of the terminal
     #[arg(long, hide = true)]
     pub(crate) own_session: bool,
+}
+
+impl ServiceArguments {
+    pub(crate) fn slots(&self) -> u32 {
+        let cpus = || thread::available_parallelism().map_or(1, NonZero::get);
+        self.slots.unwrap_or_else(|| u32::try_from(cpus()).unwrap_or(u32::MAX))
+    }
+
+    /// Leaves the session of the terminal, if that was asked for.
+    pub(crate) fn leave_session(&self) {
+        if self.own_session {
+            // It fails for a process that leads a group, which has a session of its own then.
+            let _ = rustix::process::setsid();
+        }
+    }
 }

@@ -1,8 +1,8 @@
-//! What services that run other people's builds understand in a log: folds, and errors to point at.
+//! Folds and error annotations of CI services.
 
 use super::board::Kind;
 
-/// The service that shows our output, if it is one we know.
+/// The CI service that shows the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     None,
@@ -10,13 +10,13 @@ pub(crate) enum Service {
     GitLab,
 }
 
-/// Something that can be folded away.
+/// Output that a service can fold.
 pub(crate) struct Fold<'a> {
-    /// What stands for it when it is folded.
+    /// The line that is visible when it is folded.
     pub(crate) title: &'a str,
-    /// A name that no other fold of the log has, of letters, digits and underscores.
+    /// Its name, unique in the output; letters, digits and underscores.
     pub(crate) name: String,
-    /// What became of it.
+    /// What happened to the step.
     pub(crate) kind: Kind,
     /// Seconds since 1970.
     pub(crate) began: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Fold<'a> {
 }
 
 impl Service {
-    /// What the variables that `read` finds say.
+    /// Returns the service that the environment variables name.
     pub(crate) fn detect(read: impl Fn(&str) -> Option<String>) -> Self {
         let on = |name: &str| read(name).is_some_and(|value| value == "true");
         if on("GITHUB_ACTIONS") {
@@ -36,21 +36,21 @@ impl Service {
         }
     }
 
-    /// What stands before something that can be folded.
+    /// Returns what to print before a fold.
     pub(crate) fn open(self, fold: &Fold<'_>) -> String {
         let Fold { title, name, kind, began, .. } = fold;
         match self {
             Service::None => String::new(),
             Service::GitHub => format!("::group::{}\n", data(title)),
             Service::GitLab => {
-                // What went wrong is there to be read.
+                // Failures are not folded.
                 let folded = if *kind == Kind::Failed { "" } else { "[collapsed=true]" };
                 format!("\x1b[0Ksection_start:{began}:{name}{folded}\r\x1b[0K{title}\n")
             }
         }
     }
 
-    /// What stands behind it.
+    /// Returns what to print after a fold.
     pub(crate) fn close(self, fold: &Fold<'_>) -> String {
         match self {
             Service::None => String::new(),
@@ -61,7 +61,7 @@ impl Service {
         }
     }
 
-    /// An error to point at; empty where there is no such thing.
+    /// Returns an error annotation; empty if the service has none.
     pub(crate) fn error(self, title: &str, message: &str) -> String {
         match self {
             Service::GitHub => format!("::error title={}::{}\n", property(title), data(message)),
@@ -70,12 +70,12 @@ impl Service {
     }
 }
 
-/// A text as GitHub reads it at the end of a command.
+/// Escapes the message of a GitHub command.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A text as GitHub reads it inside a command.
+/// Escapes a property of a GitHub command.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

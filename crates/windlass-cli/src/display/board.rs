@@ -1,7 +1,7 @@
-//! Where every step of a run stands, as far as the display has been told.
+//! The state of every step, as far as the display knows it.
 //!
-//! Changes come in, and go out as events: what they mean, given what was known before. A change may
-//! have been left out before one that comes, so nothing is taken for granted but the latest.
+//! The board turns changes into events, which say what a change means after the previous state. An
+//! earlier change may have been left out, so the board relies only on the latest one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,46 +13,46 @@ use super::change::StepChange;
 use super::outline::{Before, Outline, Quantity, StepOutline};
 use crate::style::plain;
 
-/// A run, and where its steps stand.
+/// A run and the states of its steps.
 pub(crate) struct Board {
     pub(crate) outline: Outline,
     places: HashMap<String, usize>,
-    steps: Vec<Standing>,
+    steps: Vec<StepProgress>,
     counts: Counts,
-    /// Those that run, in the order of their starts.
+    /// The running steps, in the order of their starts.
     running: BTreeMap<u64, usize>,
     starts: u64,
-    /// What steps wait for that could start otherwise.
+    /// What ready steps wait for.
     waiting: BTreeMap<usize, String>,
-    /// The same for steps that have begun, and keep what they have.
+    /// What running steps wait for.
     notes: BTreeMap<usize, String>,
     in_use: Vec<Quantity>,
     failures: Vec<Event>,
 }
 
-/// Where one step stands.
+/// The state of a step.
 #[derive(Clone, Debug)]
-enum Standing {
-    ToCome,
+enum StepProgress {
+    Pending,
     Running { number: u64, attempt: Attempt },
     Ended(Kind),
 }
 
-/// An attempt that is under way.
+/// A running attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     /// When it began, in milliseconds since 1970.
     pub(crate) since_ms: u64,
-    /// Where its output is.
+    /// The file with its output.
     pub(crate) log: Option<PathBuf>,
 }
 
-/// What a change means.
+/// A change of a step, with what it means for the display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) kind: Kind,
-    /// The step's place.
+    /// The index of the step.
     pub(crate) step: usize,
     /// Its latest attempt; 0 before the first.
     pub(crate) attempt: u32,
@@ -60,20 +60,20 @@ pub(crate) struct Event {
     pub(crate) most_attempts: u32,
     /// When, in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// How long the attempt took that has ended.
+    /// How long the ended attempt took.
     pub(crate) took: Option<Duration>,
-    /// When its next attempt may begin, in milliseconds since 1970, if one comes later.
+    /// When its next attempt begins, in milliseconds since 1970, if a retry is planned.
     pub(crate) due_ms: Option<u64>,
     pub(crate) why: Option<String>,
-    /// Where the output of the attempt is.
+    /// The file with the output of the attempt.
     pub(crate) log: Option<PathBuf>,
-    /// Where the output of its `finally` is, if the step failed because of that.
+    /// The file with the output of its `finally`, if the step failed because of that.
     pub(crate) finally_log: Option<PathBuf>,
 }
 
 impl Event {
     /// Returns the log that explains the event.
-    pub(crate) fn telling_log(&self) -> Option<&Path> {
+    pub(crate) fn main_log(&self) -> Option<&Path> {
         self.finally_log.as_deref().or(self.log.as_deref())
     }
 }
@@ -81,11 +81,11 @@ impl Event {
 /// What happened to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// It has to wait for something.
+    /// It waits for something.
     Waits,
     /// An attempt began.
     Started,
-    /// Another attempt comes, of a step whose attempt has ended or that had ended itself.
+    /// It will run again: an attempt has ended, or a user has retried it.
     Again,
     Succeeded,
     Skipped,
@@ -95,7 +95,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// How a step in this state has ended, if it has; `skipped` says whether a success was a skip.
+    /// Returns how a step in this state has ended; none if it has not.
     pub(crate) fn of_end(state: WorkState, skipped: bool) -> Option<Self> {
         match state {
             WorkState::Pending | WorkState::Running => None,
@@ -108,7 +108,7 @@ impl Kind {
     }
 }
 
-/// How many steps stand where.
+/// The number of steps in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) running: usize,
@@ -124,7 +124,7 @@ impl Counts {
         self.succeeded + self.skipped + self.failed + self.blocked + self.cancelled
     }
 
-    /// The number that goes with what is shown of ends, if any of that kind is counted.
+    /// Returns the counter for steps of this kind, if they are counted.
     fn of(&mut self, kind: Kind) -> Option<&mut usize> {
         match kind {
             Kind::Waits | Kind::Again => None,
@@ -143,7 +143,7 @@ impl Board {
         let names = outline.steps.iter().map(|step| step.name.clone());
         let mut board = Self {
             places: names.zip(0..).collect(),
-            steps: vec![Standing::ToCome; outline.steps.len()],
+            steps: vec![StepProgress::Pending; outline.steps.len()],
             counts: Counts::default(),
             running: BTreeMap::new(),
             starts: 0,
@@ -155,7 +155,7 @@ impl Board {
         };
         for place in 0..board.steps.len() {
             if let Some(kind) = board.outline.steps[place].before.ended {
-                board.stand(place, Standing::Ended(kind));
+                board.set_progress(place, StepProgress::Ended(kind));
             }
         }
         board
@@ -165,57 +165,59 @@ impl Board {
         self.counts
     }
 
-    /// The step at a place.
+    /// Returns the step at an index.
     pub(crate) fn step(&self, place: usize) -> &StepOutline {
         &self.outline.steps[place]
     }
 
-    /// Whether the attempt of an event began before the run went on, so that its output was shown then.
+    /// Returns whether the attempt of an event began before the run was resumed, so that its output was
+    /// shown then.
     pub(crate) fn is_earlier(&self, event: &Event) -> bool {
         event.attempt <= self.step(event.step).before.attempts
     }
 
-    /// The attempts that are under way, in the order of their starts.
+    /// Returns the running attempts, in the order of their starts.
     pub(crate) fn running(&self) -> impl Iterator<Item = (usize, &Attempt)> {
         self.running.values().filter_map(|&place| Some((place, self.attempt(place)?)))
     }
 
-    /// The attempt of a step that is under way.
+    /// Returns the running attempt of a step.
     pub(crate) fn attempt(&self, place: usize) -> Option<&Attempt> {
         match &self.steps[place] {
-            Standing::Running { attempt, .. } => Some(attempt),
+            StepProgress::Running { attempt, .. } => Some(attempt),
             _ => None,
         }
     }
 
     pub(crate) fn has_ended(&self, place: usize) -> bool {
-        matches!(self.steps[place], Standing::Ended(_))
+        matches!(self.steps[place], StepProgress::Ended(_))
     }
 
-    /// The steps that wait for something, and for what.
+    /// Returns the waiting steps, and what they wait for.
     pub(crate) fn waiting(&self) -> impl ExactSizeIterator<Item = (usize, &str)> {
         self.waiting.iter().map(|(&place, why)| (place, why.as_str()))
     }
 
-    /// What a running step waits for, if it does.
+    /// Returns what a running step waits for, if it does.
     pub(crate) fn note(&self, place: usize) -> Option<&str> {
         self.notes.get(&place).map(String::as_str)
     }
 
-    /// How much is in use of each resource, in the order of the outline.
+    /// Returns how much of each resource is in use, in the order of the outline.
     pub(crate) fn in_use(&self) -> &[Quantity] {
         &self.in_use
     }
 
-    /// The steps that failed for good, in the order in which they did.
+    /// Returns the failed steps, in the order in which they failed.
     pub(crate) fn failures(&self) -> &[Event] {
         &self.failures
     }
 
-    /// Takes in that a step waits for something.
+    /// Records that a step waits for something.
     pub(crate) fn wait(&mut self, step: &str, why: &str, at_ms: u64) -> Event {
         let (kind, step) = (Kind::Waits, self.place(step));
-        // What can be done is told once; there is no room for it where lines are drawn again.
+        // The first line is the reason. The others say what the user can do, for which the live display
+        // has no room.
         let short = plain(why.lines().next().unwrap_or_default());
         let why = plain(&why.replace('\n', "; "));
         let attempt = self.attempt(step).map(|attempt| attempt.number);
@@ -227,7 +229,7 @@ impl Board {
         Event { kind, step, attempt, most_attempts, at_ms, took, due_ms, why, log, finally_log }
     }
 
-    /// Takes in a change; what it means.
+    /// Records a change, and returns what it means.
     pub(crate) fn apply(&mut self, change: StepChange) -> Event {
         let place = self.place(&change.step);
         let kind = meaning(&change);
@@ -248,34 +250,34 @@ impl Board {
             log,
             finally_log,
         };
-        let standing = self.standing(&event);
-        self.stand(place, standing);
+        let progress = self.progress(&event);
+        self.set_progress(place, progress);
         if kind == Kind::Failed {
             self.failures.push(event.clone());
         }
         event
     }
 
-    fn standing(&mut self, event: &Event) -> Standing {
+    fn progress(&mut self, event: &Event) -> StepProgress {
         match event.kind {
-            Kind::Waits | Kind::Again => Standing::ToCome,
+            Kind::Waits | Kind::Again => StepProgress::Pending,
             Kind::Started => {
                 self.starts += 1;
                 let (number, since_ms, log) = (event.attempt, event.at_ms, event.log.clone());
-                Standing::Running {
+                StepProgress::Running {
                     number: self.starts,
                     attempt: Attempt { number, since_ms, log },
                 }
             }
-            end => Standing::Ended(end),
+            end => StepProgress::Ended(end),
         }
     }
 
-    /// What can be said about a reason that was not told: who stands in the way of a blocked step.
+    /// Returns the reason for a change that came without one: the step that blocks a blocked step.
     fn reason(&self, place: usize, kind: Kind) -> Option<String> {
         let unmet = |&&before: &&usize| {
             let kind = match self.steps[before] {
-                Standing::Ended(kind) => kind,
+                StepProgress::Ended(kind) => kind,
                 _ => return false,
             };
             !matches!(kind, Kind::Succeeded | Kind::Skipped)
@@ -284,22 +286,22 @@ impl Board {
         Some(format!("by {}", self.step(*before).label))
     }
 
-    /// The only place where the standing of a step changes, and what is counted by it.
-    fn stand(&mut self, place: usize, standing: Standing) {
+    /// Changes the state of a step and the counters. Nothing else changes them.
+    fn set_progress(&mut self, place: usize, progress: StepProgress) {
         self.waiting.remove(&place);
         self.notes.remove(&place);
-        let before = std::mem::replace(&mut self.steps[place], standing);
+        let before = std::mem::replace(&mut self.steps[place], progress);
         if let Some(count) = before.kind().and_then(|kind| self.counts.of(kind)) {
             *count -= 1;
         }
         if let Some(count) = self.steps[place].kind().and_then(|kind| self.counts.of(kind)) {
             *count += 1;
         }
-        if let Standing::Running { number, .. } = before {
+        if let StepProgress::Running { number, .. } = before {
             self.running.remove(&number);
             self.use_up(place, u64::saturating_sub);
         }
-        if let Standing::Running { number, .. } = self.steps[place] {
+        if let StepProgress::Running { number, .. } = self.steps[place] {
             self.running.insert(number, place);
             self.use_up(place, u64::saturating_add);
         }
@@ -312,7 +314,7 @@ impl Board {
         }
     }
 
-    /// The place of a step. One that the outline does not know gets a place of its own.
+    /// Returns the index of a step, and adds the step if the outline does not have it.
     fn place(&mut self, name: &str) -> usize {
         if let Some(&place) = self.places.get(name) {
             return place;
@@ -320,19 +322,19 @@ impl Board {
         let place = self.steps.len();
         let (name, label) = (name.to_owned(), plain(name));
         self.places.insert(name.clone(), place);
-        self.steps.push(Standing::ToCome);
+        self.steps.push(StepProgress::Pending);
         let (after, uses, before) = (Vec::new(), Vec::new(), Before::default());
         self.outline.steps.push(StepOutline { name, label, after, uses, before });
         place
     }
 }
 
-impl Standing {
+impl StepProgress {
     fn kind(&self) -> Option<Kind> {
         match self {
-            Standing::ToCome => None,
-            Standing::Running { .. } => Some(Kind::Started),
-            Standing::Ended(kind) => Some(*kind),
+            StepProgress::Pending => None,
+            StepProgress::Running { .. } => Some(Kind::Started),
+            StepProgress::Ended(kind) => Some(*kind),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What the display is told, in words of its own: the only place that knows the coordinator's.
+//! The updates that the display gets, converted from those of the coordinator.
 
 use std::path::PathBuf;
 
 use windlass_server::{Change, End, Update, WorkState};
 
-/// Something that happened.
+/// An update of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// A step changed its state.
@@ -17,7 +17,7 @@ pub(crate) enum News {
         /// Milliseconds since 1970.
         at_ms: u64,
     },
-    /// Everything that runs was asked to end.
+    /// A signal came, and all running steps were asked to end.
     Stopping,
     /// A sentence about the run itself.
     Notice(String),
@@ -28,7 +28,7 @@ pub(crate) enum News {
 pub(crate) struct StepChange {
     /// The step's name.
     pub(crate) step: String,
-    /// The state it is in now.
+    /// Its new state.
     pub(crate) state: WorkState,
     /// Its latest attempt, from 1; 0 before the first.
     pub(crate) attempt: u32,
@@ -36,20 +36,20 @@ pub(crate) struct StepChange {
     pub(crate) most_attempts: u32,
     /// When, in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// Where the output of that attempt is, if there was one.
+    /// The file with the output of that attempt, if there was one.
     pub(crate) log: Option<PathBuf>,
-    /// Where the output of its `finally` is, if the step failed because of that.
+    /// The file with the output of its `finally`, if the step failed because of that.
     pub(crate) finally_log: Option<PathBuf>,
-    /// When its next attempt may begin, in milliseconds since 1970, if one comes later.
+    /// When its next attempt begins, in milliseconds since 1970, if a retry is planned.
     pub(crate) due_ms: Option<u64>,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub(crate) why: Option<String>,
-    /// It succeeded without having run.
+    /// Whether it was skipped.
     pub(crate) skipped: bool,
 }
 
 impl News {
-    /// What an update means here; nothing if it is of a kind that this version does not know.
+    /// Returns none for a kind of update that this version does not know.
     pub(crate) fn of(update: &Update<'_>) -> Option<Self> {
         Some(match update {
             Update::Changed(change) => News::Changed(change.into()),
@@ -82,7 +82,7 @@ impl From<&Change<'_>> for StepChange {
     }
 }
 
-/// How the part of a run ended that is shown.
+/// How the shown part of a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Succeeded,
@@ -91,13 +91,13 @@ pub(crate) enum Ending {
     Cancelled,
     /// By a signal; it can be resumed.
     Interrupted,
-    /// What was asked for is done; it can be resumed.
+    /// The request is done; the run can be resumed.
     Left,
     /// By an error of windlass itself; it can be resumed.
     Stopped,
     /// By the loss of its store; it cannot be resumed.
     Lost,
-    /// The run goes on under its scheduler; only this display of it ends.
+    /// Only the display ended: the run continues under its scheduler.
     Detached,
 }
 

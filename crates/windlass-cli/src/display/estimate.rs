@@ -1,31 +1,32 @@
-//! How much time is left of a run, given how long its steps are expected to take.
+//! The remaining time of a run, from the expected times of its steps.
 //!
-//! It is the time of the longest chain of steps, or of all that is left shared out among the slots,
-//! whichever is more. Steps that are not known count as nothing, so it is then the least.
+//! It is the time of the longest chain of steps, or of all remaining steps divided by the slots,
+//! whichever is longer. Steps without an expected time count as zero, so the result is then a lower
+//! bound.
 
 use std::time::Duration;
 
 use super::board::Board;
 
-/// How long a step is expected to take, by its name; none if it was never seen to succeed.
+/// Returns how long a step is expected to take, by name; none if it has never succeeded.
 pub(crate) type Expected<'a> = &'a dyn Fn(&str) -> Option<Duration>;
 
-/// The time that is left of a run.
+/// The remaining time of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Nothing is known of what is left.
+    /// Nothing is known about the remaining steps.
     Unknown,
-    /// It takes at least so long; of some steps nothing is known.
+    /// At least this time; nothing is known about some steps.
     AtLeast(Duration),
-    /// It takes about so long.
+    /// About this time.
     About(Duration),
 }
 
-/// The time that is left, at `now_ms`.
+/// Returns the remaining time at `now_ms`.
 pub(crate) fn left(board: &Board, expected: Expected<'_>, now_ms: u64) -> Left {
     let steps = &board.outline.steps;
     let (mut unknown, mut known, mut total) = (0, 0, Duration::ZERO);
-    // Until when each step goes on: steps stand after those that they follow.
+    // When each step ends. Each step comes after its dependencies.
     let mut until = vec![Duration::ZERO; steps.len()];
     for (place, step) in steps.iter().enumerate().filter(|(place, _)| !board.has_ended(*place)) {
         let whole = expected(&step.name);

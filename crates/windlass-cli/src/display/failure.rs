@@ -1,4 +1,4 @@
-//! What is told of failures once a run has ended.
+//! The report of failures at the end of a run.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use super::words::transition;
 use crate::clean::Keep;
 use crate::style::{Colours, Ink, Style};
 
-/// How much of the output of a failed step is shown.
+/// How many bytes of a failed step's output are shown.
 const OUTPUT: u64 = 32 * 1024;
-/// How many failures are shown with their output.
+/// The number of failures that are shown with their output.
 const WITH_OUTPUT: usize = 10;
-/// How many more are named.
+/// The number of further failures that are named.
 const NAMED: usize = 100;
-/// What stands before each line of output.
+/// The prefix of each line of output.
 const INDENT: &str = "    ";
 
-/// Tells of every failure, once, with its reason and its output.
+/// Prints every failure with its reason and its output.
 pub(crate) fn in_full(board: &Board, err: &mut Stream, style: &Style) {
     let failures = board.failures();
     for failure in failures.iter().take(WITH_OUTPUT) {
@@ -37,8 +37,8 @@ pub(crate) fn in_full(board: &Board, err: &mut Stream, style: &Style) {
     }
 }
 
-/// Names every failure, once, with its reason and where its output is. The output of a `finally` was
-/// not shown before, so the first failures because of one are shown with it.
+/// Prints every failure with its reason and the path of its log. The output of a `finally` was not shown
+/// before, so it follows here for the first failures.
 pub(crate) fn in_short(board: &Board, err: &mut Stream, style: &Style) {
     name(board, board.failures().iter(), err, style);
 }
@@ -54,7 +54,7 @@ fn name<'a>(
         err.line(&headline(board, failure, style));
         match &failure.finally_log {
             Some(log) if place < WITH_OUTPUT => path_and_output(log, err, style),
-            _ => failure.telling_log().into_iter().for_each(|log| path(log, err, style)),
+            _ => failure.main_log().into_iter().for_each(|log| path(log, err, style)),
         }
     }
     if more > 0 {
@@ -94,7 +94,7 @@ fn output(log: &Path, err: &mut Stream, style: &Style) {
     }
 }
 
-/// A path, harmless to a terminal.
+/// Returns a path without characters that would change the terminal.
 fn shown(path: &Path) -> String {
     crate::style::plain(&path.display().to_string())
 }
@@ -113,14 +113,14 @@ mod tests {
 
     const PLAIN: Style = Style { colours: Colours::Plain, width: None, letters: Letters::Ascii };
 
-    fn told(board: &Board, tell: impl Fn(&Board, &mut Stream, &Style)) -> String {
+    fn printed(board: &Board, print: impl Fn(&Board, &mut Stream, &Style)) -> String {
         let sink = Sink::default();
-        tell(board, &mut Stream::new(sink.clone()), &PLAIN);
+        print(board, &mut Stream::new(sink.clone()), &PLAIN);
         sink.text()
     }
 
     #[test]
-    fn a_failure_is_told_with_its_reason_and_its_output() {
+    fn a_failure_is_printed_with_its_reason_and_its_output() {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("log");
         fs::write(&log, "one\n\x1b[31mtwo\x1b[2J").expect("it can be written");
@@ -129,10 +129,10 @@ mod tests {
         board.apply(StepChange { log: Some(log.clone()), ..failed });
         board.apply(change("test", Failed, 1, 0));
         let expected = "\nx build: failed: exit code 3\n    one\n    two\n\nx test: failed\n\n";
-        assert_eq!(told(&board, in_full), expected);
+        assert_eq!(printed(&board, in_full), expected);
         let log = log.display();
         let expected = format!("x build: failed: exit code 3\n    log: {log}\nx test: failed\n");
-        assert_eq!(told(&board, in_short), expected);
+        assert_eq!(printed(&board, in_short), expected);
     }
 
     #[test]
@@ -142,20 +142,20 @@ mod tests {
         fs::write(&log, "0123456\n".repeat(100_000) + "the end\n").expect("it can be written");
         let mut board = board();
         board.apply(StepChange { log: Some(log.clone()), ..change("build", Failed, 1, 0) });
-        let told = told(&board, in_full);
-        assert!(told.len() < 2 * OUTPUT as usize, "{}", told.len());
-        assert!(told.contains(&format!(" bytes before this are in {}", log.display())));
-        assert!(told.ends_with("    0123456\n    the end\n\n"));
+        let text = printed(&board, in_full);
+        assert!(text.len() < 2 * OUTPUT as usize, "{}", text.len());
+        assert!(text.contains(&format!(" bytes before this are in {}", log.display())));
+        assert!(text.ends_with("    0123456\n    the end\n\n"));
     }
 
     #[test]
-    fn of_many_failures_the_first_are_told() {
+    fn only_the_first_of_many_failures_are_printed() {
         let mut board = board();
         for number in 0..1000 {
             board.apply(change(&format!("step-{number}"), Failed, 1, 0));
         }
-        let told = told(&board, in_full);
-        assert_eq!(told.lines().filter(|line| !line.is_empty()).count(), WITH_OUTPUT + NAMED + 1);
-        assert!(told.ends_with("and 890 more failed\n\n"), "{told}");
+        let text = printed(&board, in_full);
+        assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), WITH_OUTPUT + NAMED + 1);
+        assert!(text.ends_with("and 890 more failed\n\n"), "{text}");
     }
 }

@@ -1,9 +1,9 @@
 //! Carries changes from the thread that leads a run to the one that shows it.
 //!
-//! Telling never waits for showing: a terminal that is stopped or a pipe without a reader must not
-//! hold up a run. What is not shown in time is kept up to a limit; above it, changes are left out
-//! that a later one of the same step has overtaken. No end of a step is ever left out, nor is the
-//! latest change of any step, nor a notice, of which there are few. How many were left out is told.
+//! The leader never waits for the display: a suspended terminal or a pipe without a reader must not delay
+//! a run. Updates are queued up to a limit; above it, changes are left out that a later change of the
+//! same step has overtaken. Ends of steps, the latest change of each step and notices are never left out.
+//! The display gets the number of changes that were left out.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,32 +11,32 @@ use std::time::Duration;
 
 use super::change::{Ending, News};
 
-/// How long the display waits for more changes after the first one, so that it is woken once for all of
-/// them. A wake-up for each would take as long as a small step.
+/// How long the display thread waits for more changes after the first, so that it is woken once for all
+/// of them. A wake-up for each change would take as long as a small step.
 const GATHER: Duration = Duration::from_millis(8);
-/// How many changes are kept before any is left out.
+/// The number of changes that are kept before some are left out.
 const LIMIT: usize = 16_384;
 
-/// The way from the leader of a run to its display.
+/// A queue from the thread that leads a run to its display thread.
 pub(crate) struct Feed {
     inbox: Mutex<Inbox>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 struct Inbox {
     news: VecDeque<News>,
     limit: usize,
-    /// At how many changes to look for some that can be left out.
+    /// The number of changes at which to look for some to leave out.
     condense_at: usize,
     left_out: u64,
     ending: Option<Ending>,
 }
 
-/// Everything that has come since the last look.
+/// The updates since the last call of `take`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) news: VecDeque<News>,
-    /// How many changes were left out before these.
+    /// The number of changes that were left out before these.
     pub(crate) left_out: u64,
     /// The end; nothing comes after it.
     pub(crate) ending: Option<Ending>,
@@ -50,36 +50,36 @@ impl Feed {
     fn with_limit(limit: usize) -> Self {
         let (news, condense_at) = (VecDeque::new(), limit);
         let inbox = Inbox { news, limit, condense_at, left_out: 0, ending: None };
-        Self { inbox: Mutex::new(inbox), bell: Condvar::new() }
+        Self { inbox: Mutex::new(inbox), changed: Condvar::new() }
     }
 
-    /// Passes a change on without waiting for the display.
-    pub(crate) fn tell(&self, news: News) {
+    /// Queues an update, and does not wait for the display.
+    pub(crate) fn push(&self, news: News) {
         let mut inbox = self.lock();
         let first = inbox.news.is_empty();
         inbox.news.push_back(news);
         inbox.condense();
         drop(inbox);
-        // For earlier changes the display has been woken already.
+        // Earlier updates have woken the display already.
         if first {
-            self.bell.notify_one();
+            self.changed.notify_one();
         }
     }
 
-    /// Tells how it ended. Only the first end counts.
+    /// Queues the end. Only the first end counts.
     pub(crate) fn end(&self, ending: Ending) {
         self.lock().ending.get_or_insert(ending);
-        self.bell.notify_one();
+        self.changed.notify_one();
     }
 
-    /// What has come; waits for it as long as `patience`, and a moment for what comes with it.
+    /// Waits for updates at most as long as `patience`, then a moment for more, and returns all of them.
     pub(crate) fn take(&self, patience: Duration) -> Batch {
         let quiet = |inbox: &mut Inbox| inbox.news.is_empty() && inbox.ending.is_none();
-        let waited = self.bell.wait_timeout_while(self.lock(), patience, quiet);
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, quiet);
         let (mut inbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !inbox.news.is_empty() {
             let goes_on = |inbox: &mut Inbox| inbox.ending.is_none();
-            let gathered = self.bell.wait_timeout_while(inbox, GATHER.min(patience), goes_on);
+            let gathered = self.changed.wait_timeout_while(inbox, GATHER.min(patience), goes_on);
             (inbox, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         }
         inbox.condense_at = inbox.limit;
@@ -90,15 +90,15 @@ impl Feed {
         }
     }
 
-    /// Nothing that holds the lock can leave the inbox half changed.
+    /// Locks the inbox. A thread that panics under the lock cannot leave it half changed.
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inbox {
-    /// Leaves out what may be, if there is too much. The next look comes when there is twice as
-    /// much as has to stay, so that telling stays cheap however much that is.
+    /// Leaves out overtaken changes if there are too many. The next time is when there are twice as many
+    /// as had to stay, so queueing an update stays cheap.
     fn condense(&mut self) {
         let before = self.news.len();
         if before < self.condense_at {
@@ -112,17 +112,17 @@ impl Inbox {
     }
 }
 
-/// What comes later than the news that is looked at.
+/// The updates after the one that is looked at.
 #[derive(Default)]
 struct Later {
     /// The steps that change.
     changed: HashSet<String>,
-    /// The steps that wait for something, though they do not change.
+    /// The steps that wait for something and do not change.
     wait: HashSet<String>,
 }
 
 impl Later {
-    /// Whether news stays in spite of what comes later.
+    /// Returns whether an update is kept in spite of the later ones.
     fn stays(&mut self, news: &News) -> bool {
         match news {
             News::Changed(change) => {
@@ -157,36 +157,36 @@ mod tests {
         News::Waits { step: step.to_owned(), why: why.to_owned(), at_ms: 0 }
     }
 
-    fn told(feed: &Feed) -> Vec<News> {
+    fn taken(feed: &Feed) -> Vec<News> {
         feed.take(SOON).news.into_iter().collect()
     }
 
     #[test]
     fn changes_arrive_in_order() {
         let feed = Feed::new();
-        feed.tell(change("a", Running, 1));
-        feed.tell(change("b", Running, 1));
-        feed.tell(change("a", Success, 1));
+        feed.push(change("a", Running, 1));
+        feed.push(change("b", Running, 1));
+        feed.push(change("a", Success, 1));
         let expected = [change("a", Running, 1), change("b", Running, 1), change("a", Success, 1)];
-        assert_eq!(told(&feed), expected);
-        assert_eq!(told(&feed), [], "each comes once");
+        assert_eq!(taken(&feed), expected);
+        assert_eq!(taken(&feed), [], "each comes once");
     }
 
     #[test]
     fn when_full_only_what_was_overtaken_is_left_out() {
         let feed = Feed::with_limit(7);
-        feed.tell(change("a", Running, 1));
-        feed.tell(change("a", Pending, 1));
-        feed.tell(change("a", Running, 2));
-        feed.tell(change("a", Failed, 2));
-        feed.tell(change("b", Running, 1));
-        feed.tell(change("b", Pending, 1));
-        feed.tell(change("b", Running, 2));
+        feed.push(change("a", Running, 1));
+        feed.push(change("a", Pending, 1));
+        feed.push(change("a", Running, 2));
+        feed.push(change("a", Failed, 2));
+        feed.push(change("b", Running, 1));
+        feed.push(change("b", Pending, 1));
+        feed.push(change("b", Running, 2));
         let batch = feed.take(SOON);
         assert_eq!(batch.left_out, 5);
         let kept: Vec<_> = batch.news.into_iter().collect();
         assert_eq!(kept, [change("a", Failed, 2), change("b", Running, 2)]);
-        assert_eq!(feed.take(SOON).left_out, 0, "it is told once");
+        assert_eq!(feed.take(SOON).left_out, 0, "it is counted once");
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
         let feed = Feed::with_limit(8);
         for number in 0..1000 {
             let step = number.to_string();
-            feed.tell(change(&step, Running, 1));
-            feed.tell(change(&step, Failed, 1));
+            feed.push(change(&step, Running, 1));
+            feed.push(change(&step, Failed, 1));
         }
         let batch = feed.take(SOON);
         let failed = |news: &&News| matches!(news, News::Changed(change) if change.state == Failed);
@@ -205,41 +205,41 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_runs_and_waits_is_told_as_both() {
+    fn a_step_that_runs_and_waits_is_reported_as_both() {
         let feed = Feed::with_limit(6);
-        feed.tell(wait("a", "for its lock"));
-        feed.tell(change("a", Running, 1));
-        feed.tell(wait("a", "for a guard"));
-        feed.tell(wait("a", "for a person"));
-        feed.tell(News::Notice("on.success: exit code 1".to_owned()));
-        feed.tell(change("b", Running, 1));
+        feed.push(wait("a", "for its lock"));
+        feed.push(change("a", Running, 1));
+        feed.push(wait("a", "for a guard"));
+        feed.push(wait("a", "for a person"));
+        feed.push(News::Notice("on.success: exit code 1".to_owned()));
+        feed.push(change("b", Running, 1));
         let expected = [
             change("a", Running, 1),
             wait("a", "for a person"),
             News::Notice("on.success: exit code 1".to_owned()),
             change("b", Running, 1),
         ];
-        assert_eq!(told(&feed), expected);
+        assert_eq!(taken(&feed), expected);
     }
 
     #[test]
-    fn a_step_that_goes_on_for_ever_takes_no_room() {
+    fn changes_of_a_step_that_never_ends_take_bounded_memory() {
         let feed = Feed::with_limit(8);
         for attempt in 0..10_000 {
-            feed.tell(change("a", Running, attempt));
-            feed.tell(change("a", Pending, attempt));
+            feed.push(change("a", Running, attempt));
+            feed.push(change("a", Pending, attempt));
         }
         assert!(feed.take(SOON).news.len() <= 8);
     }
 
     #[test]
-    fn one_who_waits_is_woken_by_a_change_and_by_the_end() {
+    fn a_waiting_display_is_woken_by_a_change_and_by_the_end() {
         let feed = Arc::new(Feed::new());
-        let teller = Arc::clone(&feed);
+        let sender = Arc::clone(&feed);
         let telling = thread::spawn(move || {
-            teller.tell(change("a", Running, 1));
-            teller.end(Ending::Failed);
-            teller.end(Ending::Stopped);
+            sender.push(change("a", Running, 1));
+            sender.end(Ending::Failed);
+            sender.end(Ending::Stopped);
         });
         let (mut seen, mut ending) = (0, None);
         while ending.is_none() {

@@ -1,31 +1,31 @@
-//! Draws a block of lines at the bottom of a terminal, below what scrolls by.
+//! Draws a block of lines at the bottom of a terminal, below the lines that scroll by.
 //!
-//! The cursor rests at the end of the block's last line. To draw again it goes up as many rows as
-//! the block takes *now*: if the terminal became narrower, it has broken lines that no longer fit
-//! into several rows. Everything is written in one piece, so that a terminal shows nothing between.
+//! The cursor stays at the end of the block's last line. To redraw, it moves up as many rows as the block
+//! takes *now*: a terminal that became narrower has wrapped lines. Everything is written in one piece, so
+//! that the terminal shows no intermediate state.
 
 #[cfg(test)]
 use crate::style::columns_of;
 
-/// Tells terminals that know it to wait for the end before they show anything.
+/// Starts a synchronized update: terminals that support it show nothing until its end.
 const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
-/// Lines that are too long, because the terminal became narrower this very moment, are cut.
+/// Has the terminal cut lines that are too long because it has just become narrower.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
-/// What stands at the bottom of the terminal.
+/// The block of lines at the bottom of the terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     /// The block's lines, without colours.
     lines: Vec<String>,
-    /// How many columns each takes.
+    /// The number of columns of each line.
     widths: Vec<usize>,
 }
 
 impl Frame {
-    /// What has to be written so that `scrolled` stands above `block` at the bottom; nothing if the
-    /// terminal shows that already. No line of the block may be wider than `columns`.
+    /// Returns what to write so that the terminal shows `scrolled` above `block`; nothing if it shows
+    /// that already. No line of the block may be wider than `columns`.
     pub(crate) fn draw(&mut self, scrolled: &str, block: &[Cut], columns: usize) -> String {
         let shown = block.iter().map(|cut| &cut.shown);
         if scrolled.is_empty() && shown.clone().eq(&self.lines) {
@@ -38,14 +38,14 @@ impl Frame {
         format!("{BEGIN}{erased}{scrolled}{NO_WRAP}{lines}{WRAP}{END}")
     }
 
-    /// What has to be written to take the block away.
+    /// Returns what to write to erase the block.
     pub(crate) fn clear(&mut self, columns: usize) -> String {
         let erased = self.erase(columns);
         *self = Self::default();
         erased
     }
 
-    /// Forgets the block without erasing it: another process has written since.
+    /// Forgets the block without erasing it, because another process has written to the terminal.
     pub(crate) fn abandon(&mut self) {
         *self = Self::default();
     }
@@ -65,7 +65,7 @@ impl Frame {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     pub(crate) shown: String,
-    /// How many columns it takes.
+    /// The number of its columns.
     pub(crate) columns: usize,
 }
 
@@ -92,7 +92,7 @@ mod tests {
             Self { parser, frame: Frame::default() }
         }
 
-        /// Draws, and returns what the screen shows then.
+        /// Draws, and returns the contents of the screen.
         fn draw(&mut self, scrolled: &str, block: &[&str]) -> String {
             let columns = usize::from(self.parser.screen().size().1);
             let block: Vec<_> = block.iter().map(|line| Cut::from(*line)).collect();
@@ -101,7 +101,7 @@ mod tests {
         }
 
         fn show(&mut self, bytes: &str) -> String {
-            // As the terminal's driver does.
+            // The driver of a terminal does the same.
             self.parser.process(bytes.replace('\n', "\r\n").as_bytes());
             self.parser.screen().contents()
         }
@@ -142,8 +142,7 @@ mod tests {
         assert_eq!(screen.draw("", &["a ends", "0/1"]), "$ windlass run\na ends\n0/1");
     }
 
-    /// Most terminals break lines anew when they become narrower: they show what they would show if
-    /// they had always been like that.
+    /// Most terminals reflow lines when they become narrower.
     #[test]
     fn lines_that_a_narrower_terminal_has_broken_are_taken_away_whole() {
         let block = ["a line of forty-five columns, or a bit more..", "0/1"];

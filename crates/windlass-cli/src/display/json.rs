@@ -14,7 +14,7 @@ use super::words::{beginning, ending, stopping};
 use crate::output::json;
 use crate::style::Style;
 
-/// A view for programs on standard output; what is said about the run goes to standard error.
+/// A view for programs on standard output; messages go to standard error.
 pub(crate) struct Json {
     pub(crate) verb: Verb,
     pub(crate) out: Stream,
@@ -57,7 +57,7 @@ struct StepEvent<'a> {
     why: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<u64>,
-    /// When the next attempt may begin, in milliseconds since 1970.
+    /// When the next attempt begins, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ struct Waits<'a> {
     at: u64,
 }
 
-/// There is something to say about the run itself.
+/// A message about the run itself.
 #[derive(Serialize)]
 struct Notice<'a> {
     run: &'a str,
@@ -85,7 +85,7 @@ struct Notice<'a> {
     at: u64,
 }
 
-/// Changes came faster than they could be written.
+/// Changes were left out because they came faster than they could be written.
 #[derive(Serialize)]
 struct LeftOut<'a> {
     run: &'a str,
@@ -140,7 +140,7 @@ impl View for Json {
             why: event.why.as_deref(),
             took_ms: took.map(|took| u64::try_from(took).unwrap_or(u64::MAX)),
             retry_at: event.due_ms,
-            log: event.telling_log().map(Path::to_string_lossy).map(Into::into),
+            log: event.main_log().map(Path::to_string_lossy).map(Into::into),
             skipped: event.kind == Kind::Skipped,
         };
         self.print("step", &step);
@@ -161,7 +161,7 @@ impl View for Json {
     }
 
     fn tick(&mut self, _board: &Board) -> Duration {
-        // Only what happens is told.
+        // There is nothing to show between two events.
         Duration::MAX
     }
 

@@ -13,19 +13,19 @@ impl Line {
         Self::default()
     }
 
-    /// With this text behind it.
+    /// Appends a text.
     pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
         self.parts.push((None, text.into()));
         self
     }
 
-    /// With this text behind it, in a colour.
+    /// Appends a text in a colour.
     pub(crate) fn ink(mut self, ink: Ink, text: impl Into<String>) -> Self {
         self.parts.push((Some(ink), text.into()));
         self
     }
 
-    /// With all of another line behind it.
+    /// Appends another line.
     pub(crate) fn join(mut self, other: Line) -> Self {
         self.parts.extend(other.parts);
         self
@@ -39,18 +39,18 @@ impl Line {
         self.parts.iter().all(|(_, text)| text.is_empty())
     }
 
-    /// As it is.
+    /// Returns the line without cutting it.
     pub(crate) fn whole(&self, style: &Style) -> String {
         self.within(usize::MAX, style)
     }
 
-    /// In no more than so many columns, marked if something is cut.
+    /// Returns the line in at most this many columns, with a mark where it is cut.
     pub(crate) fn within(&self, columns: usize, style: &Style) -> String {
         let (mut left, mut out) = (columns, String::new());
         for (place, (ink, text)) in self.parts.iter().enumerate() {
             let behind: usize = self.parts[place + 1..].iter().map(|(_, t)| columns_of(t)).sum();
             let cut = columns_of(text).saturating_add(behind) > left;
-            // If what is behind has to be cut, there must be a column for the mark that says so.
+            // If the rest has to be cut, the mark needs a column.
             let room = if cut && columns_of(text) >= left { left } else { columns_of(text) };
             let shown = match cut && columns_of(text) == left && behind > 0 {
                 true => fit(&format!("{text} "), room, style.letters),

@@ -1,4 +1,4 @@
-//! What is known of a run before it goes on: its steps, what each follows and takes, and the limits.
+//! What the display knows about a run before it starts: steps, dependencies, resources and limits.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use windlass_workflow::{Plan, Step};
 use super::board::Kind;
 use crate::style::plain;
 
-/// A run as the display knows it beforehand.
+/// What the display knows about a run before it starts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outline {
     /// The run's id.
     pub(crate) run: String,
-    /// What the workflow is called.
+    /// The name of the workflow.
     pub(crate) workflow: String,
-    /// The steps, each after those it follows.
+    /// The steps, each after its dependencies.
     pub(crate) steps: Vec<StepOutline>,
     /// How many steps may run at once.
     pub(crate) slots: u64,
@@ -23,48 +23,48 @@ pub(crate) struct Outline {
     pub(crate) resources: Vec<ResourceOutline>,
 }
 
-/// A step as the display knows it beforehand.
+/// What the display knows about a step before the run starts.
 #[derive(Clone, Debug)]
 pub(crate) struct StepOutline {
-    /// What it is called, for looking it up.
+    /// Its name, as a key.
     pub(crate) name: String,
-    /// The same, for showing it.
+    /// Its name, for showing it.
     pub(crate) label: String,
-    /// The places of the steps that it follows.
+    /// The indices of its dependencies.
     pub(crate) after: Vec<usize>,
-    /// How much it takes of which resource, by their places.
+    /// The amounts of resources that it uses, by index.
     pub(crate) uses: Vec<(usize, Quantity)>,
-    /// What is known of it before the run goes on.
+    /// Its state when this process starts to show the run.
     pub(crate) before: Before,
 }
 
-/// A step before the run goes on.
+/// The state of a step when this process starts to show the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
     /// How it ended, if it has.
     pub(crate) ended: Option<Kind>,
-    /// How many of its attempts had begun.
+    /// The number of attempts that had begun.
     pub(crate) attempts: u32,
 }
 
-/// Something that steps share.
+/// A resource that steps share.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceOutline {
     pub(crate) label: String,
     pub(crate) limit: Quantity,
 }
 
-/// How much of something, in steps of 1/10 000.
+/// An amount, in units of 1/10 000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quantity(pub(crate) u64);
 
 impl Outline {
-    /// Returns what is known of a run that this process leads.
+    /// Returns the outline of a run that this process leads.
     pub(crate) fn of(coordinator: &Coordinator) -> Self {
         Self::new(coordinator.run_id(), coordinator.plan(), coordinator.statuses())
     }
 
-    /// Returns what is known of a run that this process follows.
+    /// Returns the outline of a run that another process leads.
     pub(crate) fn of_attached(run: &AttachedRun) -> Self {
         Self::new(run.run_id(), run.plan(), run.statuses())
     }
@@ -90,7 +90,7 @@ impl Outline {
 impl StepOutline {
     fn of(step: &Step, status: StepStatus, resources: &HashMap<&str, usize>) -> Self {
         let uses = step.needs.resources.iter().filter_map(|(name, amount)| {
-            // What is no limit is a rate, of which nothing is held.
+            // A rate is not held.
             Some((*resources.get(name)?, Quantity(amount.steps())))
         });
         Self {
@@ -112,13 +112,13 @@ fn slots(plan: &Plan) -> u64 {
 }
 
 impl Quantity {
-    /// So many whole ones.
+    /// Returns a whole amount.
     #[cfg(test)]
     pub(crate) fn whole(units: u64) -> Self {
         Self(units * UNIT)
     }
 
-    /// As people write it: `2`, `0.5`, `16G`.
+    /// Returns the text for users: `2`, `0.5`, `16G`.
     pub(crate) fn text(self) -> String {
         let (units, rest) = (self.0 / UNIT, self.0 % UNIT);
         if rest > 0 {
@@ -128,7 +128,7 @@ impl Quantity {
         let sizes = [(40, "T"), (30, "G"), (20, "M")];
         let size = sizes.into_iter().find(|(bits, _)| units >= 1 << bits);
         match size {
-            // Whatever counts in millions counts bytes.
+            // An amount in millions counts bytes.
             Some((bits, unit)) => {
                 let tenths = units / ((1 << bits) / 10);
                 let tenths =
@@ -140,7 +140,7 @@ impl Quantity {
     }
 }
 
-/// The steps of a quantity that make up one.
+/// The units of a quantity of 1.
 const UNIT: u64 = 10_000;
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_as_people_write_them() {
+    fn quantities_are_formatted_for_users() {
         let check = |quantity: Quantity, text: &str| assert_eq!(quantity.text(), text);
         check(Quantity(0), "0");
         check(Quantity::whole(2), "2");

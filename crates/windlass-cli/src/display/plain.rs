@@ -1,6 +1,6 @@
 //! Shows a run line by line, for files, pipes and services, and on request.
 //!
-//! What steps print goes to standard output, what is said about them to standard error.
+//! The output of steps goes to standard output, messages about them to standard error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,50 +19,50 @@ use super::words::{beginning, ending, stopping, transition};
 use crate::clean::Keep;
 use crate::style::{Colours, Ink, Style, plain};
 
-/// How often running steps are asked for more output.
+/// The interval between two looks at the logs of running steps.
 const LOOK: Duration = Duration::from_millis(50);
-/// No more errors than this are pointed at: services show no more.
+/// The maximum number of error annotations; services show no more.
 const ERRORS: usize = 10;
 
 /// How the output of steps is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Line by line as it comes, each with the step's name before it.
+    /// Line by line as it is written, with the name of the step.
     Prefix,
     /// In one piece when the step has ended.
     Group,
-    /// As it comes, byte by byte.
+    /// As it is written, without changes.
     Raw,
-    /// Only that of steps that failed, at the end; nothing at all of a run that succeeds.
+    /// Only the output of failed steps, at the end; nothing if the run succeeds.
     Quiet,
 }
 
-/// What a plain view is made of.
+/// A view that prints line by line.
 pub(crate) struct Plain {
     pub(crate) verb: Verb,
     pub(crate) output: Output,
     pub(crate) out: Stream,
     pub(crate) err: Stream,
-    /// What standard error can show.
+    /// The style of standard error.
     pub(crate) style: Style,
-    /// Which escape sequences of steps stay.
+    /// The escape sequences of steps that are kept.
     pub(crate) keep: Keep,
     pub(crate) service: Service,
     pub(crate) clock: Clock,
-    /// The logs of attempts that are shown as they grow, by step.
+    /// The logs of running attempts, by step.
     pub(crate) tails: BTreeMap<usize, Following>,
-    /// When to look for more in them, on the display's own clock.
+    /// When to look at the logs again, on the display's own clock.
     pub(crate) next_look: Duration,
 }
 
-/// A log that is shown as it grows.
+/// A log that is shown while it grows.
 pub(crate) struct Following {
     tail: Tail,
     writer: LineWriter,
 }
 
 impl Plain {
-    /// Begins to show the output of an attempt; none if that was shown before the run went on.
+    /// Starts to show the output of an attempt. Returns none if an earlier process has shown it.
     fn follow(&self, board: &Board, event: &Event) -> Option<Following> {
         if board.is_earlier(event) {
             return None;
@@ -72,7 +72,7 @@ impl Plain {
         Some(Following { tail: Tail::new(event.log.as_deref()?), writer })
     }
 
-    /// Shows what has come of a log; whether there may be more already.
+    /// Shows the new part of a log. Returns whether there may be more already.
     fn show(&mut self, following: &mut Following, until: Until) -> bool {
         if !self.out.is_open() {
             return false;
@@ -93,7 +93,7 @@ impl Plain {
             self.out.write(&text);
         }
         self.out.flush();
-        // A log that cannot be read is read again at the next look, or is left to its reader.
+        // A log that cannot be read now is read again at the next look.
         more.unwrap_or(false)
     }
 

@@ -1,15 +1,15 @@
-//! What a step has printed, in a few lines below the one that says that it has ended.
+//! The last lines of a step's output, shown below its end.
 
 use std::path::Path;
 
 use super::tail::LineWriter;
 use crate::clean::Keep;
 
-/// How many lines of a step are shown.
+/// The maximum number of lines.
 const LINES: usize = 10;
-/// How many bytes of a log are looked at for them.
+/// The number of bytes at the end of a log that are read for them.
 const WINDOW: u64 = 16 << 10;
-/// What stands before each line.
+/// The prefix of each line.
 const INDENT: &str = "    ";
 
 /// The last lines of a log.
@@ -22,7 +22,7 @@ pub(crate) struct Recap {
 }
 
 impl Recap {
-    /// Reads the last lines of a log; none if there is nothing to show, or it cannot be read.
+    /// Reads the last lines of a log. Returns none if there are none, or if the log cannot be read.
     pub(crate) fn of(log: &Path, keep: Keep) -> Option<Self> {
         let tail = windlass_server::tail(log, WINDOW).ok()?;
         let mut text = String::new();

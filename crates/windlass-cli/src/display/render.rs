@@ -1,7 +1,6 @@
-//! What a live display shows: a line for each step that ends, and the block below them.
+//! The lines of a live display: one for each step that ends, and the block below them.
 //!
-//! Pure: where the steps stand, how wide and high the terminal is, and what time it is go in; lines
-//! come out.
+//! Pure functions of the board, the size of the terminal and the time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,55 +11,55 @@ use super::line::Line;
 use super::words::{attempt, because, next, rounded, stopping};
 use crate::style::{Ink, Letters, Style, columns_of, fit, pad};
 
-/// No name gets more columns than this.
+/// The maximum number of columns of a name.
 const LONGEST_NAME: usize = 32;
-/// As many columns as most times take.
+/// The number of columns that fits most times.
 const TIME: usize = 10;
-/// From how many columns on times stand below each other.
+/// The number of columns from which times are aligned.
 const WIDE: usize = 60;
-/// How many of the steps that wait are shown.
+/// The maximum number of waiting steps to show.
 const WAITING: usize = 3;
 
-/// Everything that a block is made from.
+/// What a block is drawn from.
 pub(crate) struct Scene<'a> {
     pub(crate) board: &'a Board,
     pub(crate) expected: Expected<'a>,
-    /// The last lines of output, by the places of their steps.
+    /// The last lines of output, by the index of the step.
     pub(crate) last_lines: &'a HashMap<usize, String>,
     pub(crate) left: Left,
-    /// A signal has asked the run to stop.
+    /// Whether a signal has asked the run to stop.
     pub(crate) stopping: bool,
-    /// How long the run has gone on.
+    /// How long this process has shown the run.
     pub(crate) elapsed: Duration,
     /// Milliseconds since 1970.
     pub(crate) now_ms: u64,
     pub(crate) layout: &'a Layout,
 }
 
-/// How much room there is, and what can be shown in it.
+/// The size of the terminal, and what it can show.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) style: Style,
     pub(crate) columns: usize,
     pub(crate) rows: usize,
-    /// As many columns as the longest name takes.
+    /// The number of columns of the longest name.
     pub(crate) names: usize,
 }
 
 impl Layout {
-    /// How many columns the longest name of a step takes, within reason.
+    /// Returns the number of columns of the longest name, up to a limit.
     pub(crate) fn names(board: &Board) -> usize {
         let widths = board.outline.steps.iter().map(|step| columns_of(&step.label));
         widths.max().unwrap_or_default().min(LONGEST_NAME)
     }
 
-    /// A name, as wide as all of them.
+    /// Returns a name, padded or cut to the width of all names.
     fn name(&self, label: &str) -> String {
         let columns = self.names.min(self.columns / 2);
         pad(&fit(label, columns, self.style.letters), columns)
     }
 
-    /// A time, below those of other lines if there is room.
+    /// Returns a time, aligned with those of other lines if the terminal is wide.
     fn time(&self, time: Option<Duration>) -> String {
         let text = time.map(rounded).unwrap_or_default();
         if self.columns < WIDE { text } else { format!("{text:>TIME$}") }
@@ -74,7 +73,7 @@ impl Layout {
     }
 }
 
-/// The line of a step whose attempt has ended.
+/// Returns the line for the end of an attempt.
 pub(crate) fn finished(board: &Board, event: &Event, layout: &Layout) -> Line {
     let name = layout.name(&board.step(event.step).label);
     let said = match event.kind {
@@ -99,8 +98,8 @@ pub(crate) fn finished(board: &Board, event: &Event, layout: &Layout) -> Line {
     }
 }
 
-/// The live block: steps that run, steps that wait, and the footer; no more lines than half the
-/// terminal has.
+/// Returns the live block: running steps, waiting steps and the footer, in at most half the rows of the
+/// terminal.
 pub(crate) fn block(scene: &Scene<'_>) -> Vec<Line> {
     let room = (scene.layout.rows / 2).max(1) - 1;
     let mut lines = some(scene.board.running().count(), room, "running", |count| {
@@ -116,7 +115,7 @@ pub(crate) fn block(scene: &Scene<'_>) -> Vec<Line> {
     lines
 }
 
-/// As many of some lines as there is room for; if there is not for all, the last one says so.
+/// Returns as many lines as there is room for. If not all fit, the last one counts the others.
 fn some(all: usize, room: usize, what: &str, lines: impl FnOnce(usize) -> Vec<Line>) -> Vec<Line> {
     match room {
         0 => Vec::new(),
@@ -134,7 +133,7 @@ fn running_line(scene: &Scene<'_>, place: usize) -> Line {
     let step = board.step(place);
     let since = board.attempt(place).map_or(scene.now_ms, |attempt| attempt.since_ms);
     let elapsed = Duration::from_millis(scene.now_ms.saturating_sub(since));
-    // What is over in a moment needs no announcement.
+    // A time below a second is not shown.
     let expected = (scene.expected)(&step.name).filter(|expected| expected.as_secs() > 0);
     let expected = expected.map(|expected| format!(" of ~{}", rounded(expected)));
     let line = Line::new().ink(Ink::Cyan, spinner(scene)).text(" ").text(layout.name(&step.label));
@@ -166,7 +165,7 @@ fn spinner(scene: &Scene<'_>) -> &'static str {
     }
 }
 
-/// How far the run is, what is in use, and how long it takes: as much of it as there is room for.
+/// Returns the footer: progress, resources in use and times, as far as there is room.
 fn footer(scene: &Scene<'_>) -> Line {
     let (counts, usage, times) = (counts(scene), usage(scene), times(scene));
     let bar = format!(" {} ", scene.layout.mark("│", "|"));

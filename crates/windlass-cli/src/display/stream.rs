@@ -1,4 +1,4 @@
-//! Standard output and standard error, for a run that goes on when their reader is gone.
+//! Standard output and standard error of a run, which continues when their reader is gone.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::thread;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::output;
 
-/// How long to wait before the next try to write to a stream that takes nothing at the moment.
+/// How long to wait before the next write to a stream that is full.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A stream that may be closed at its other end at any time.
+/// A stream whose reader may close it at any time.
 pub(crate) struct Stream {
     inner: Box<dyn Write + Send>,
     open: bool,
     on_failure: OnFailure,
 }
 
-/// What becomes of an error other than that the reader is gone.
+/// What follows an error other than a closed stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnFailure {
     /// Nothing: the stream carries no data that a caller relies on.
@@ -28,7 +28,7 @@ enum OnFailure {
 impl Stream {
     pub(crate) fn stdout() -> Self {
         let on_failure = match io::stdout().is_terminal() {
-            // Writes to a terminal that was closed fail like those to a bad disk.
+            // Writes to a closed terminal fail like those to a bad disk.
             true => OnFailure::Ignore,
             false => OnFailure::Report,
         };
@@ -48,14 +48,14 @@ impl Stream {
         self.open
     }
 
-    /// Writes, unless the reader is gone, which does not end the run.
+    /// Writes, unless the reader is gone. That does not end the run.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
         let mut rest = bytes.as_ref();
         while self.open && !rest.is_empty() {
             match self.inner.write(rest) {
                 Ok(0) => self.open = false,
                 Ok(written) => rest = &rest[written..],
-                Err(error) => self.heed(error),
+                Err(error) => self.on_error(error),
             }
         }
     }
@@ -68,15 +68,15 @@ impl Stream {
         while self.open {
             match self.inner.flush() {
                 Ok(()) => return,
-                Err(error) => self.heed(error),
+                Err(error) => self.on_error(error),
             }
         }
     }
 
-    fn heed(&mut self, error: io::Error) {
+    fn on_error(&mut self, error: io::Error) {
         match error.kind() {
             ErrorKind::Interrupted => {}
-            // Another process has made the shared stream non-blocking; this one can wait.
+            // Another process has made the shared stream non-blocking.
             ErrorKind::WouldBlock => thread::sleep(PAUSE),
             _ => {
                 self.open = false;
@@ -139,7 +139,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_is_written_once_nobody_reads() {
+    fn nothing_is_written_after_the_reader_is_gone() {
         let mut stream = Stream::new(Moody(vec![Err(ErrorKind::BrokenPipe)], Sink::default()));
         stream.write("hello");
         stream.line("again");

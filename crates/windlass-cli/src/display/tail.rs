@@ -1,8 +1,7 @@
-//! Reads the log of an attempt, while it is written and afterwards.
+//! Reads the log of an attempt, during the attempt and after it.
 //!
-//! The log itself is the buffer: what has not been shown is read again from there, so a line may be
-//! as long as it likes and takes no room here. No log stays open: where few files may be, those that
-//! are left are for processes.
+//! The log itself is the buffer: output that was not shown is read again, so a line of any length needs
+//! no memory. No log stays open, so that processes can use the open files of the system.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,27 +11,27 @@ use windlass_server::open_log_file;
 
 use crate::clean::{Cleaner, Keep};
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const PIECE: usize = 64 * 1024;
-/// How much of one log is read before it is another's turn.
+/// How many bytes of one log are read before another log has its turn.
 const TURN: u64 = 1024 * 1024;
-/// From how much of the end of a log its last line is taken.
+/// How many bytes at the end of a log are read for its last line.
 const WINDOW: u64 = 4 * 1024;
 
 /// Whether more may be written to a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// It goes on: a line that is not complete waits for the rest of it.
+    /// The attempt runs: an incomplete line waits for its rest.
     Now,
-    /// It has ended: what is there is all there is.
+    /// The attempt has ended, and its log is complete.
     TheEnd,
 }
 
-/// A place in a log: what is before it has been shown.
+/// A position in a log, up to which it has been shown.
 pub(crate) struct Tail {
     path: PathBuf,
     shown: u64,
-    /// Up to here there is no further end of a line.
+    /// The position up to which there is no further line break.
     seen: u64,
 }
 
@@ -41,8 +40,7 @@ impl Tail {
         Self { path: path.to_owned(), shown: 0, seen: 0 }
     }
 
-    /// Gives the complete lines that have come to `take`, piece by piece. Returns whether there may
-    /// be more already.
+    /// Passes new complete lines to `take`, in pieces. Returns whether there may be more already.
     pub(crate) fn lines(&mut self, until: Until, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let end = match until {
             Until::TheEnd => u64::MAX,
@@ -53,8 +51,8 @@ impl Tail {
         Ok(more)
     }
 
-    /// Gives all bytes that have come to `take`, as they are, but no more than one turn's unless it
-    /// is the end. Returns whether there may be more already.
+    /// Passes new bytes to `take`, at most one turn's unless the log has ended. Returns whether there may
+    /// be more already.
     pub(crate) fn bytes(&mut self, until: Until, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let end = match until {
             Until::TheEnd => u64::MAX,
@@ -64,8 +62,8 @@ impl Tail {
         Ok(until == Until::Now && self.shown < self.len()?)
     }
 
-    /// Behind the last end of a line within the next turn's bytes; where it has been shown to if
-    /// there is none.
+    /// Returns the position after the last line break within the next turn's bytes, or up to which the
+    /// log has been shown if there is none.
     fn last_break(&mut self) -> io::Result<u64> {
         let (mut end, until) = (self.shown, self.seen + TURN);
         let mut place = self.seen;
@@ -90,7 +88,7 @@ impl Tail {
         given
     }
 
-    /// Reads from one place to another, or to the end of what is there.
+    /// Reads from one position to another, or to the end of the log.
     fn read(&self, from: u64, to: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let mut rest = to.min(self.len()?).saturating_sub(from);
         if rest == 0 {
@@ -114,7 +112,7 @@ impl Tail {
         Ok(())
     }
 
-    /// How long the log is; it may not be there yet.
+    /// Returns the length of the log, which may not exist yet.
     fn len(&self) -> io::Result<u64> {
         match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -123,10 +121,10 @@ impl Tail {
     }
 }
 
-/// Lines of one step, each with the same text before it, cleaned for a terminal.
+/// Cleans the lines of a step for a terminal, and puts a prefix before each.
 ///
-/// A carriage return ends a line as a line feed does, so that each state of a progress bar is a line
-/// instead of writing over what is before it.
+/// A carriage return ends a line as a line feed does, so that each state of a progress bar is a line of
+/// its own.
 pub(crate) struct LineWriter {
     prefix: String,
     cleaner: Cleaner,
@@ -137,7 +135,7 @@ pub(crate) struct LineWriter {
 enum LinePlace {
     Start,
     Within,
-    /// Behind a carriage return, which may be part of the line's end.
+    /// After a carriage return, which may be part of a line break.
     Returned,
 }
 
@@ -146,7 +144,7 @@ impl LineWriter {
         Self { prefix, cleaner: Cleaner::new(keep), line: LinePlace::Start }
     }
 
-    /// Adds what a piece of a log looks like to `out`.
+    /// Appends a piece of a log to `out`.
     pub(crate) fn push(&mut self, piece: &[u8], out: &mut String) {
         for part in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let (text, end) = match part {
@@ -172,7 +170,7 @@ impl LineWriter {
         }
     }
 
-    /// Ends the last line, if it has none.
+    /// Ends the last line, if it has no line break.
     pub(crate) fn finish(&mut self, out: &mut String) {
         if self.line == LinePlace::Within {
             self.end(out);
@@ -194,7 +192,7 @@ impl LineWriter {
     }
 }
 
-/// The last line of a log that is not blank, cleaned; empty if there is none.
+/// Returns the last line of a log that is not blank, cleaned; empty if there is none.
 pub(crate) fn last_line(path: &Path) -> io::Result<String> {
     let bytes = windlass_server::tail(path, WINDOW)?.text;
     let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).rev();

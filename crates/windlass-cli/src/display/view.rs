@@ -5,25 +5,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::board::{Board, Event};
 use super::change::Ending;
 
-/// A way of showing a run. It has a thread of its own and may take as long as it likes.
+/// A way of showing a run. The display thread calls it, so it may take any time.
 pub(crate) trait View: Send {
-    /// Before anything happens.
+    /// Called before the first event.
     fn begin(&mut self, board: &Board);
-    /// Something happened to a step; the board knows already.
+    /// Called when something has happened to a step, after the board has recorded it.
     fn event(&mut self, board: &Board, event: &Event);
-    /// There is something to say about the run itself.
+    /// A message about the run itself.
     fn notice(&mut self, board: &Board, said: &str);
-    /// So many changes were left out because showing took too long.
+    /// Called when `count` changes were left out because showing took too long.
     fn left_out(&mut self, board: &Board, count: u64);
-    /// A signal has asked the run to stop: running steps are being ended.
+    /// Called when a signal has asked the run to stop.
     fn stopping(&mut self, board: &Board);
-    /// Time has passed. Returns when to call again, whatever happens.
+    /// Called regularly. Returns after which time to call again.
     fn tick(&mut self, board: &Board) -> Duration;
-    /// It is over; nothing comes after this.
+    /// Called at the end; no other call follows.
     fn end(&mut self, board: &Board, ending: Ending);
 }
 
-/// The display's own time: the wall clock when it began, and steadily on from there.
+/// The display's own clock: the wall clock at its start, and a steady clock from there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     began: Instant,
@@ -37,7 +37,7 @@ impl Clock {
         Self { began: Instant::now(), wall_ms }
     }
 
-    /// Since it began.
+    /// Returns the time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }

@@ -1,4 +1,4 @@
-//! What is said of steps and runs, in words.
+//! Sentences about steps and runs.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::style::{Ink, Style};
 use crate::times::span;
 
 impl Kind {
-    /// The colour of what is said of it.
+    /// Returns the colour of its texts.
     pub(crate) fn ink(self) -> Ink {
         match self {
             Kind::Succeeded => Ink::Green,
@@ -22,7 +22,7 @@ impl Kind {
         }
     }
 
-    /// A sign of one column for it.
+    /// Returns its sign, one column wide.
     pub(crate) fn sign(self, style: &Style) -> &'static str {
         let (unicode, ascii) = match self {
             Kind::Succeeded => ("✓", "+"),
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// What happened to a step, on a line of its own: `build: failed after 4.2 s: exit code 3`.
+/// Returns the line for an event: `build: failed after 4.2 s: exit code 3`.
 pub(crate) fn transition(board: &Board, event: &Event) -> Line {
     let label = format!("{}: ", board.step(event.step).label);
     Line::new().ink(Ink::Bold, label).ink(event.kind.ink(), sentence(event))
@@ -100,7 +100,7 @@ pub(crate) fn rounded(time: Duration) -> String {
     }
 }
 
-/// How many steps stand where, those that are to be shown: `3 succeeded, 1 failed`.
+/// Returns the counts of ended steps: `3 succeeded, 1 failed`.
 pub(crate) fn tally(counts: Counts) -> String {
     let Counts { running: _, succeeded, skipped, failed, blocked, cancelled } = counts;
     let all = [
@@ -114,7 +114,7 @@ pub(crate) fn tally(counts: Counts) -> String {
     some.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
 }
 
-/// How a run begins: `run 3fa9c2d1: 4 steps`.
+/// Returns the first line: `run 3fa9c2d1: 4 steps`.
 pub(crate) fn beginning(board: &Board, verb: &str) -> Line {
     let steps = board.outline.steps.len();
     let done = board.counts().ended();
@@ -123,7 +123,7 @@ pub(crate) fn beginning(board: &Board, verb: &str) -> Line {
     Line::new().text(format!("{verb} ")).ink(Ink::Bold, &board.outline.run).text(steps)
 }
 
-/// What is said when a signal has asked a run to stop.
+/// Returns the line for a signal that has asked the run to stop.
 pub(crate) fn stopping(board: &Board) -> Line {
     let running = board.counts().running;
     let (steps, them) = if running == 1 { ("step", "it") } else { ("steps", "them") };
@@ -131,7 +131,7 @@ pub(crate) fn stopping(board: &Board) -> Line {
     Line::new().ink(Ink::Yellow, said)
 }
 
-/// How a run ended, and what can be done about it, each on a line of its own.
+/// Returns a line that says how the run ended, and one that says how to continue.
 pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line> {
     let run = &board.outline.run;
     let took = span(took);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_says_how_it_began_and_ended_and_what_can_be_done() {
+    fn the_first_and_last_lines_of_a_run_say_how_to_continue() {
         let mut board = board();
         assert_eq!(beginning(&board, "run").whole(&PLAIN), "run 3fa9c2d1: 4 steps");
         board.apply(change("fetch", Success, 1, 0));

@@ -1,4 +1,4 @@
-//! Runs the hook of a guard that no run waits for, within its time limit.
+//! Runs the hook of a guard that `windlass guard` checks, within its time limit.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use windlass_workflow::format_duration;
 /// How long a hook may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs a hook, and returns what went wrong with it.
+/// Runs a hook, and returns why it failed, if it did.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Option<String> {
     let ended = command.spawn().and_then(|child| end_within(child, limit));
     match ended {
@@ -27,7 +27,7 @@ fn end_within(mut child: Child, limit: Duration) -> io::Result<Option<String>> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     let late = !ends_within(&handle, limit)?;
     if late {
-        // It may end at this very moment.
+        // The hook may have just ended.
         let _ = pidfd_send_signal(&handle, Signal::TERM);
         if !ends_within(&handle, GRACE)? {
             child.kill()?;
@@ -41,13 +41,13 @@ fn end_within(mut child: Child, limit: Duration) -> io::Result<Option<String>> {
     })
 }
 
-/// Waits until a process has ended, for `time` at most; whether it has.
+/// Waits for the end of a process for `time` at most. Returns whether it has ended.
 fn ends_within(process: &OwnedFd, time: Duration) -> io::Result<bool> {
     let began = Instant::now();
     loop {
         let left = Timespec::try_from(time.saturating_sub(began.elapsed())).ok();
         match poll(&mut [PollFd::new(process, PollFlags::IN)], left.as_ref()) {
-            // A signal came, which says nothing about the process.
+            // A signal interrupted the wait.
             Err(Errno::INTR) => {}
             ready => return Ok(ready? > 0),
         }

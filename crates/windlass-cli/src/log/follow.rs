@@ -1,7 +1,6 @@
-//! Logs as they grow, until the run or the step has ended.
+//! Prints logs as they grow, until the run or the step has ended.
 //!
-//! A log is a plain file that a process writes to, so no event says that it has grown: it is looked
-//! at a few times in a second, and the run itself less often.
+//! No event says that a log has grown, so it is read a few times per second, and the run less often.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,16 +12,16 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 use windlass_server::{LookError, RunState, RunView, StepView, Store, open_log_file};
 
-use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended};
+use super::{Last, Opened, Part, Piece, Screen, TURN, Wanted, has_ended};
 use crate::arguments::Form;
 use crate::style::Style;
 
-/// How often logs are looked at.
+/// The interval between two looks at the logs.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How often the run is looked at.
+/// The interval between two looks at the run.
 const LOOK_AT_RUN: Duration = Duration::from_millis(500);
 
-/// Prints what comes; how many logs cannot be read in the end.
+/// Prints logs as they grow. Returns how many cannot be read in the end.
 pub(super) fn follow(
     store: &mut Store,
     view: RunView,
@@ -34,7 +33,7 @@ pub(super) fn follow(
         let looked = Instant::now();
         add_new(&mut tails, &view, wanted);
         let over = is_over(&view, wanted);
-        // What the run has ended with is in the logs already; all of that is still to be read.
+        // The logs contain everything by now, and are still read to their ends.
         while over || looked.elapsed() < LOOK_AT_RUN {
             match catch_up(&mut tails, &view.run.id, wanted, form, over) {
                 Ok(true) => {}
@@ -44,7 +43,7 @@ pub(super) fn follow(
                     if let Err(error) = screens.try_for_each(|screen| screen.finish(&mut stdout)) {
                         return Ok(Err(error));
                     }
-                    tell_end(&view);
+                    print_end(&view);
                     return Ok(Ok(lost(&tails, &view)));
                 }
                 Ok(false) => {
@@ -59,11 +58,11 @@ pub(super) fn follow(
     }
 }
 
-/// Waits until the logs are to be looked at again. Fails with [`io::ErrorKind::BrokenPipe`] if the reader of
-/// the standard output is gone: a step that prints nothing would never have this process notice.
+/// Waits until the next look at the logs. Fails with [`io::ErrorKind::BrokenPipe`] if the reader of
+/// standard output is gone: while no step prints, no write would report that.
 fn wait_for_look() -> io::Result<()> {
     let stdout = io::stdout();
-    // A closed pipe and a terminal that was hung up are reported without being asked for.
+    // `poll` reports a closed pipe and a closed terminal without being asked.
     let mut reader = [PollFd::new(&stdout, PollFlags::empty())];
     match poll(&mut reader, Some(&LOOK)) {
         Ok(0) | Err(Errno::INTR) => Ok(()),
@@ -72,8 +71,8 @@ fn wait_for_look() -> io::Result<()> {
     }
 }
 
-/// Whether nothing more will be written. A run does not end before a process of its own that follows it, so
-/// that one waits only for the steps besides those whose output this command is a part of.
+/// Returns whether nothing more will be written. A command inside the run waits only for steps that do
+/// not contain it, because the run does not end before it.
 fn is_over(view: &RunView, wanted: &Wanted) -> bool {
     let mut steps = view.steps.iter();
     let is_own = |step: &StepView| {
@@ -96,20 +95,20 @@ fn is_over(view: &RunView, wanted: &Wanted) -> bool {
     over || wanted.steps.as_ref().is_some_and(|places| places.iter().copied().all(ended))
 }
 
-fn tell_end(view: &RunView) {
+fn print_end(view: &RunView) {
     if view.state == RunState::Interrupted {
         let id = &view.run.id;
         eprintln!("run {id} was interrupted; to resume: windlass resume {id}");
     }
 }
 
-/// How many logs never came. Each is told.
+/// Reports the logs that do not exist, and returns their number.
 fn lost(tails: &[Tail], view: &RunView) -> usize {
     let unread = tails.iter().filter(|tail| tail.read == 0);
     unread.filter(|tail| matches!(tail.piece.open(view), Opened::Lost)).count()
 }
 
-/// Takes in what has begun since, and what has ended.
+/// Adds the logs of new attempts, and records which attempts have ended.
 fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
     let mut places: BTreeMap<PathBuf, usize> =
         tails.iter().enumerate().map(|(place, tail)| (tail.piece.path.clone(), place)).collect();
@@ -118,19 +117,26 @@ fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
             Some(place) => tails[*place].piece = piece,
             None => {
                 places.insert(piece.path.clone(), tails.len());
-                let told = tails.is_empty();
+                let has_heading = tails.is_empty();
                 let prefix = match wanted.is_one_step() {
                     true => String::new(),
                     false => format!("{} | ", piece.prefix()),
                 };
                 let screen = Screen::new(prefix);
-                tails.push(Tail { piece, told, read: 0, rest: Vec::new(), screen, over: false });
+                tails.push(Tail {
+                    piece,
+                    has_heading,
+                    read: 0,
+                    rest: Vec::new(),
+                    screen,
+                    over: false,
+                });
             }
         }
     }
 }
 
-/// Prints what has been written since; whether there was anything.
+/// Prints new output. Returns whether there was any.
 fn catch_up(
     tails: &mut [Tail],
     run: &str,
@@ -142,7 +148,7 @@ fn catch_up(
     let mut any = false;
     for tail in tails.iter_mut().filter(|tail| !tail.over) {
         let more = tail.read()?;
-        // Where many steps have ended, only those that have not are looked at.
+        // Logs of ended attempts are not looked at again.
         tail.over = tail.piece.ended && !more;
         any |= more;
         match form {
@@ -157,34 +163,35 @@ fn catch_up(
     Ok(any)
 }
 
-/// One log, and how far it was read.
+/// A log, and how far it was read.
 struct Tail {
     piece: Piece,
-    /// Whether its heading was printed, or is not needed.
-    told: bool,
+    /// Whether its heading was printed or is not needed.
+    has_heading: bool,
     read: u64,
-    /// What was read and not printed.
+    /// Bytes that were read and not printed.
     rest: Vec<u8>,
     screen: Screen,
-    /// There is no more to come.
+    /// Whether it was printed to its end.
     over: bool,
 }
 
 impl Tail {
-    /// Reads what has come since; whether there was anything.
+    /// Reads new output. Returns whether there was any.
     fn read(&mut self) -> io::Result<bool> {
-        // It begins a moment after its attempt does; one that can never be read is reported at the end.
+        // A log is created a moment after its attempt begins. If it never is, that is reported at the
+        // end.
         let Ok(mut file) = open_log_file(&self.piece.path) else { return Ok(false) };
         file.seek(SeekFrom::Start(self.read))?;
-        let read = file.take(MOUTHFUL).read_to_end(&mut self.rest)?;
+        let read = file.take(TURN).read_to_end(&mut self.rest)?;
         self.read += read as u64;
         Ok(read > 0)
     }
 
-    /// Prints what there is, as it is.
+    /// Prints the bytes without changes.
     fn print_raw(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if !self.told {
-            self.told = true;
+        if !self.has_heading {
+            self.has_heading = true;
             writeln!(out, "{}", Style::of_stdout().bold(&self.piece.heading))?;
         }
         self.screen.print(&self.rest, out)?;
@@ -192,8 +199,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Prints whole lines; also the last one if there is no more to come. One without an end comes in
-    /// parts, so that it takes little room here.
+    /// Prints complete lines, and at the end also an incomplete one. A long line is printed in parts, so
+    /// that it needs little memory.
     fn print_lines(
         &mut self,
         out: &mut impl Write,

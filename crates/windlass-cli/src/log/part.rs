@@ -1,22 +1,22 @@
-//! Logs cut into lines, and lines without an end into parts, so that none needs much memory.
+//! Cuts logs into lines, and long lines into parts, so that none needs much memory.
 
-/// How many bytes of a line are told at once.
+/// The maximum number of bytes of a part.
 const LONGEST: usize = 64 << 10;
 
 /// A line of a log with its end, or a part of a long one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part<'a> {
     pub(super) bytes: &'a [u8],
-    /// The same line goes on in the next part.
+    /// Whether the line continues in the next part.
     pub(super) goes_on: bool,
 }
 
-/// Whether there is no more to come behind what was read.
+/// Whether the log has more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Last(pub(super) bool);
 
 impl<'a> Part<'a> {
-    /// The first part of what was read; none if more of it has to be read before.
+    /// Returns the first part; none if more has to be read first.
     pub(super) fn first(bytes: &'a [u8], last: Last) -> Option<Self> {
         let near = &bytes[..bytes.len().min(LONGEST + 1)];
         if let Some(end) = near.iter().position(|byte| *byte == b'\n') {
@@ -33,7 +33,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// How many of these bytes are no part of a letter that goes on behind them.
+/// Returns the length without an incomplete character at the end.
 fn whole_letters(bytes: &[u8]) -> usize {
     let length_of = |lead: u8| match lead {
         0xf0.. => 4,
@@ -49,7 +49,7 @@ fn whole_letters(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// The lengths of the parts, and whether each goes on.
+    /// Returns the lengths of the parts, and whether the line continues after each.
     fn parts(mut bytes: &[u8]) -> Vec<(usize, bool)> {
         let mut parts = Vec::new();
         while let Some(part) = Part::first(bytes, Last(true)) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_whose_end_was_not_read_is_waited_for() {
+    fn an_incomplete_line_waits_for_its_end() {
         assert_eq!(Part::first(b"abc", Last(false)), None);
         let beginning = "x".repeat(LONGEST);
         assert_eq!(Part::first(beginning.as_bytes(), Last(false)), None);

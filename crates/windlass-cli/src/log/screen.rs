@@ -1,4 +1,4 @@
-//! Prints what steps have printed: made harmless on a terminal, and as it is everywhere else.
+//! Prints the output of steps: cleaned on a terminal, and unchanged elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,9 +8,9 @@ use crate::display::LineWriter;
 
 /// Prints one log to standard output.
 pub(super) enum Screen {
-    /// On a terminal, where nothing is left of control sequences but colours.
+    /// A terminal, where only control sequences that set colours are kept.
     Terminal(LineWriter),
-    /// Elsewhere. Lines that are printed one by one begin with this.
+    /// Elsewhere; the prefix of lines that are printed one by one.
     Plain(String),
 }
 

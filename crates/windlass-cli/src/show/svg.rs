@@ -14,10 +14,10 @@ const ROW: usize = 24;
 const BAR: usize = 14;
 const TOP: usize = 56;
 const CHART: usize = 900;
-/// Columns of text to points of the picture, on average.
+/// The average width of a letter.
 const LETTER: usize = 7;
 const MARGIN: usize = 16;
-/// How many times are written on the axis, at most.
+/// The maximum number of times on the axis.
 const TICKS: i64 = 8;
 
 const STYLE: &str = "\
@@ -31,7 +31,7 @@ text { fill: #e6edf3 } .page { fill: #0d1117 } .grid { stroke: #30363d } .muted 
 .critical { stroke: #e6edf3 }
 }";
 
-/// The timeline of a run; steps on its critical path are outlined.
+/// Returns the timeline of a run; steps on its critical path are outlined.
 pub(super) fn draw(view: &RunView, path: &CriticalPath) -> String {
     let picture = Picture::new(view, path);
     let mut svg = picture.frame();
@@ -47,7 +47,7 @@ struct Picture<'a> {
     critical: BTreeSet<usize>,
     scale: Scale,
     rows: Vec<(usize, &'a StepView)>,
-    /// Where the bars begin.
+    /// The x coordinate at which the bars begin.
     left: usize,
 }
 
@@ -157,7 +157,7 @@ fn class(attempt: &AttemptView) -> &'static str {
     }
 }
 
-/// The time between two marks on the axis, such that there are only a few and each is round.
+/// Returns the time between two marks on the axis: round, and large enough for few marks.
 fn tick(whole_ms: i64) -> i64 {
     const ROUND: [i64; 24] = [
         1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000,
@@ -167,7 +167,7 @@ fn tick(whole_ms: i64) -> i64 {
     ROUND.into_iter().find(fits).unwrap_or((whole_ms / TICKS / 86_400_000 + 1) * 86_400_000)
 }
 
-/// The text for a picture: nothing in it is a tag, and nothing is there that XML does not allow.
+/// Escapes a text for XML, and replaces characters that XML does not allow.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_becomes_a_tag() {
+    fn names_are_escaped() {
         assert_eq!(escaped("<a b=\"&\">\u{1}"), "&lt;a b=&quot;&amp;&quot;&gt;\u{fffd}");
     }
 }

@@ -7,21 +7,21 @@ use windlass_server::{AttemptEnd, AttemptView, RunView, StepView};
 use crate::style::{Ink, Letters, Style, fit, pad, plain};
 use crate::times::{between, span};
 
-/// How wide it is where lines may be as long as they like.
+/// The width of the timeline if the output has none.
 const USUAL: usize = 100;
-/// The bars are not narrower than this, however narrow the terminal is.
+/// The minimum width of the bars.
 const NARROWEST: usize = 10;
-/// Names are not wider than this.
+/// The maximum width of a name.
 const WIDEST_NAME: usize = 32;
 
-/// The stretch of time that bars are drawn of.
+/// The time span of the timeline.
 pub(super) struct Scale {
     pub(super) from_ms: i64,
     pub(super) to_ms: i64,
 }
 
 impl Scale {
-    /// From the beginning of the run to its end, or to now.
+    /// Returns the span from the beginning of the run to its end, or to now.
     pub(super) fn of(view: &RunView) -> Self {
         let attempts = || view.steps.iter().flat_map(|step| &step.attempts);
         let ends = attempts().map(|attempt| attempt.started_ms + attempt.duration_ms(view.now_ms));
@@ -30,7 +30,7 @@ impl Scale {
         Self { from_ms, to_ms: ends.max().unwrap_or(from_ms).max(from_ms + 1) }
     }
 
-    /// The part of `width` that a stretch of time takes, in whole columns and at least one.
+    /// Returns the columns of a time span, at least one.
     fn columns(&self, from_ms: i64, to_ms: i64, width: usize) -> (usize, usize) {
         let from = (self.part(from_ms) * width as f64).floor() as usize;
         let to = (self.part(to_ms) * width as f64).ceil() as usize;
@@ -38,14 +38,14 @@ impl Scale {
         (from, to.clamp(from + 1, width.max(from + 1)))
     }
 
-    /// How far into the whole stretch a time is, from 0 to 1.
+    /// Returns the position of a time in the span, from 0 to 1.
     pub(super) fn part(&self, at_ms: i64) -> f64 {
         let whole = self.to_ms.saturating_sub(self.from_ms).max(1);
         (at_ms.saturating_sub(self.from_ms) as f64 / whole as f64).clamp(0.0, 1.0)
     }
 }
 
-/// The bars of `steps`, with a line that tells how long the whole took.
+/// Returns the bars of `steps`, below a line with the total time.
 pub(super) fn draw(view: &RunView, steps: &[&StepView], style: &Style) -> String {
     let scale = Scale::of(view);
     let names: Vec<_> = steps.iter().map(|step| plain(&step.name)).collect();
@@ -67,7 +67,7 @@ fn ruler(scale: &Scale, name_width: usize, width: usize, style: &Style) -> Strin
     style.dim(&format!("{}  0{}{whole}", pad("", name_width), pad("", blanks))) + "\n"
 }
 
-/// One row: a block for each attempt, a thin line between attempts.
+/// Returns a row: a block for each attempt, a thin line between attempts.
 fn bar(view: &RunView, step: &StepView, scale: &Scale, width: usize, style: &Style) -> String {
     let (block, between) = match style.letters {
         Letters::Unicode => ('█', '░'),
@@ -93,7 +93,7 @@ fn bar(view: &RunView, step: &StepView, scale: &Scale, width: usize, style: &Sty
     .collect()
 }
 
-/// The columns between two attempts. They may share a column, if they follow each other fast.
+/// Returns the columns between two attempts. Attempts in quick succession share a column.
 fn gap(last: Option<usize>, from: usize) -> Range<usize> {
     last.map_or(from, |last| last.min(from))..from
 }

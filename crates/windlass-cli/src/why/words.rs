@@ -11,16 +11,16 @@ use crate::ps::names;
 use crate::style::plain;
 use crate::times::{Times, between, span};
 
-/// What room to run is called inside a run.
+/// The name of the resource of slots.
 pub(super) const SLOTS: &str = "slots";
-/// What stands for the `when` of a step among guards.
+/// The name of a `when` among guards.
 pub(super) const WHEN: &str = "when";
-/// Numbers from here on are told as sizes.
+/// The number from which amounts are shown as sizes.
 const LARGE: u64 = 1 << 20;
 
 pub(super) struct Words<'a> {
     pub(super) why: &'a Explanation,
-    /// The step of it that is told about.
+    /// The step to explain.
     pub(super) step: &'a StepExplanation,
     pub(super) times: &'a Times,
 }
@@ -30,7 +30,7 @@ impl Words<'_> {
         &self.why.view.steps[self.step.place]
     }
 
-    /// Where the step is.
+    /// Returns the state of the step, as a sentence.
     pub(super) fn head(&self) -> String {
         let step = self.view();
         let name = plain(&step.name);
@@ -46,7 +46,7 @@ impl Words<'_> {
         }
     }
 
-    /// Why that is so, one reason each.
+    /// Returns the reasons.
     pub(super) fn lines(&self) -> Vec<String> {
         let reasons = self.step.reasons.iter().map(|reason| self.reason(reason));
         let causes = self.step.causes.iter().map(|cause| {
@@ -62,7 +62,7 @@ impl Words<'_> {
         reasons.chain(causes).collect()
     }
 
-    /// What follows from it, and what can be done.
+    /// Returns the expected start, and where the output is.
     pub(super) fn tail(&self) -> Vec<String> {
         let mut tail: Vec<String> = self.estimate().into_iter().collect();
         let run = &self.why.view.run.id;
@@ -73,7 +73,7 @@ impl Words<'_> {
         tail
     }
 
-    /// How to have the step tried again, if that can be done.
+    /// Returns how to retry the step, if that is possible.
     pub(super) fn retry(&self) -> Option<String> {
         let bad = matches!(
             self.view().state,
@@ -149,7 +149,7 @@ impl Words<'_> {
         }
     }
 
-    /// "3 min ago after 12 s (attempt 2 of 3): exit 1".
+    /// Returns `3 min ago after 12 s (attempt 2 of 3): exit code 1`.
     fn ended(&self, step: &StepView) -> String {
         let (last, began) = match (&step.unbegun, step.attempts.last()) {
             (Some(unbegun), _) => (unbegun, false),
@@ -222,7 +222,7 @@ impl Words<'_> {
         if let Some(said) = said.as_deref().map(str::trim).filter(|said| !said.is_empty()) {
             text += &format!("; last check: {}", plain(said));
         }
-        // An interrupted run checks it anew when it goes on, so there is nothing to decide.
+        // `resume` checks the guard again, so there is nothing to decide now.
         if self.why.view.state == RunState::Interrupted {
             return text;
         }
@@ -297,18 +297,18 @@ impl Words<'_> {
     }
 }
 
-/// What a holder or waiter is called.
+/// Returns the label of a holder or waiter.
 fn title(holder: &HolderView) -> String {
     let HolderView { name, pid, command, .. } = holder;
     HolderLabel { name, pid: *pid, command: command.as_deref() }.to_string()
 }
 
-/// A step as an argument that can be typed.
+/// Returns a step as a quoted argument for a command line.
 fn argument(run: &str, step: &StepView) -> String {
     plain(&step_argument(run, &step.name))
 }
 
-/// " (attempt 2 of 3)", if there may be several.
+/// Returns ` (attempt 2 of 3)`, if there may be several.
 fn tried(step: &StepView) -> String {
     match (step.attempts.last(), step.most_attempts) {
         (Some(last), most) if most > 1 || last.number > 1 => {
@@ -360,7 +360,7 @@ fn resource(reason: &WaitReason) -> String {
     text
 }
 
-/// Large whole numbers are shown as sizes.
+/// Returns an amount; a large whole number as a size.
 fn amount(amount: Amount) -> String {
     let text = amount.to_string();
     match text.parse::<u64>() {
@@ -380,7 +380,7 @@ fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
-/// The way from a cause to the step that was asked about; of a long one, its ends.
+/// Returns the chain from a cause to the explained step; of a long chain only its ends.
 fn blocking(through: &[String]) -> String {
     let link = |step: &String| format!(", which blocks {step}");
     match through {
@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_in_line_are_counted_as_people_do() {
+    fn positions_are_ordinals() {
         let said = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal);
         let expected =
             ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"];
@@ -404,13 +404,13 @@ mod tests {
     }
 
     #[test]
-    fn large_numbers_are_told_as_sizes() {
+    fn large_numbers_are_formatted_as_sizes() {
         let of = |units: u64| amount(Amount::try_from(units).expect("it is small enough"));
         assert_eq!((of(4), of(4 << 30)), ("4".to_owned(), "4 GiB".to_owned()));
     }
 
     #[test]
-    fn a_long_way_is_told_by_its_ends() {
+    fn a_long_chain_is_named_by_its_ends() {
         let steps = |count: usize| (0..count).map(|n| format!("s{n}")).collect::<Vec<_>>();
         assert_eq!(blocking(&[]), "");
         assert_eq!(blocking(&steps(2)), ", which blocks s0, which blocks s1");

@@ -8,14 +8,13 @@ use crate::bench::{Bench, repository, stderr, stdout};
 use crate::terminal::Terminal;
 
 #[test]
-fn check_tells_every_mistake_and_runs_nothing() {
+fn check_reports_every_error_and_runs_nothing() {
     let bench = Bench::new();
     bench.write(
         "flow.toml",
         "[step.a]\nrun = 'touch ran'\ntimeot = '5m'\n[step.b]\nrun = 'true'\nafter = ['c']\n",
     );
-    let output = bench.call(&["check", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["check", "flow.toml"]);
     let said = stderr(&output);
     assert!(said.contains("flow.toml:3:1") && said.contains("flow.toml:6:10"), "{said}");
     assert!(said.contains("did you mean `timeout`?"), "{said}");
@@ -24,18 +23,17 @@ fn check_tells_every_mistake_and_runs_nothing() {
 }
 
 #[test]
-fn check_says_so_when_nothing_is_wrong() {
+fn check_reports_a_file_without_errors() {
     let bench = Bench::new();
     bench.write("flow.toml", "[params]\nx = 1\n[step.a]\nrun = 'true'\n");
-    let output = bench.call(&["check", "flow.toml"]);
-    assert!(output.status.success());
+    let output = bench.ends_with(0, &["check", "flow.toml"]);
     let said = stderr(&output);
     assert!(said.starts_with("warning: nothing in this file uses the parameter `x`"), "{said}");
     assert!(said.ends_with("flow.toml: 1 step, no errors\n"), "{said}");
 }
 
 #[test]
-fn check_tells_programs_one_object_per_line() {
+fn check_prints_one_object_per_line_as_json() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 1\n[step.b]\nrun = ''\n");
     let output = bench.call(&["check", "flow.toml", "--json"]);
@@ -54,13 +52,12 @@ fn check_takes_values_for_parameters() {
     bench.write("flow.toml", text);
     assert!(bench.call(&["check", "flow.toml"]).status.success(), "values come later");
     assert!(bench.call(&["check", "flow.toml", "-p", "env=prod"]).status.success());
-    let output = bench.call(&["check", "flow.toml", "-p", "env=test"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["check", "flow.toml", "-p", "env=test"]);
     assert!(stderr(&output).contains("its choices are staging, prod"), "{}", stderr(&output));
 }
 
 #[test]
-fn a_file_that_is_not_text_is_told_plainly() {
+fn a_file_that_is_not_utf_8_is_refused_with_its_line() {
     let bench = Bench::new();
     fs::write(bench.path("flow.toml"), b"name = 'x'\nbad = '\xff'\n").expect("it can be written");
     for verb in ["check", "graph", "run"] {
@@ -81,8 +78,7 @@ fn check_takes_several_files_and_ends_as_the_worst_of_them() {
     let bench = Bench::new();
     bench.write("good.toml", "[step.a]\nrun = 'true'\n");
     bench.write("bad.toml", "[step.a]\nrun = 1\n");
-    let output = bench.call(&["check", "bad.toml", "missing.toml", "good.toml"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["check", "bad.toml", "missing.toml", "good.toml"]);
     let said = stderr(&output);
     assert!(said.contains("--> bad.toml:2:7"), "{said}");
     assert!(said.contains("windlass: cannot read missing.toml"), "{said}");
@@ -91,7 +87,7 @@ fn check_takes_several_files_and_ends_as_the_worst_of_them() {
 }
 
 #[test]
-fn programs_are_told_the_whole_of_a_cycle() {
+fn json_has_all_steps_of_a_cycle() {
     let bench = Bench::new();
     let step = |n: usize| format!("[step.s{n}]\nrun = 'true'\nafter = ['s{}']\n", (n + 1) % 12);
     bench.write("flow.toml", &(0..12).map(step).collect::<String>());
@@ -102,7 +98,7 @@ fn programs_are_told_the_whole_of_a_cycle() {
 }
 
 #[test]
-fn a_parameter_that_nothing_uses_is_told_by_check_alone() {
+fn only_check_warns_of_unused_parameters() {
     let bench = Bench::new();
     bench.write(
         "flow.toml",
@@ -110,8 +106,7 @@ fn a_parameter_that_nothing_uses_is_told_by_check_alone() {
     );
     assert!(stderr(&bench.call(&["check", "flow.toml"])).contains("warning: "));
     for call in [&["run", "flow.toml"][..], &["graph", "flow.toml"], &["guard", "flow.toml", "g"]] {
-        let output = bench.call(call);
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = bench.ends_with(0, call);
         assert!(!stderr(&output).contains("warning"), "{call:?}: {}", stderr(&output));
     }
 }
@@ -130,13 +125,12 @@ fn without_a_file_windlass_toml_is_taken() {
     assert!(stdout(&bench.call(&["run", "-p", "v=2"])).contains("a | 2\n"));
     assert_eq!(stderr(&bench.call(&["check"])), "windlass.toml: 1 step, no errors\n");
     assert_eq!(stdout(&bench.call(&["graph"])), "● a\n");
-    let output = bench.call(&["run", "a"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["run", "a"]);
     assert!(stderr(&output).contains("windlass run windlass.toml a\n"), "{}", stderr(&output));
 }
 
 #[test]
-fn mistakes_have_colours_where_they_are_wanted() {
+fn errors_are_coloured_if_the_variables_ask_for_it() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 1\n");
     bench.write("warned.toml", "[step.a]\nrun = 'echo {nmae}'\n");
@@ -181,8 +175,7 @@ fn graph_draws_in_every_format() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\nafter = ['a']\n");
     let draw = |arguments: &[&str]| {
-        let output = bench.call(&[&["graph", "flow.toml"], arguments].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = bench.ends_with(0, &[&["graph", "flow.toml"], arguments].concat());
         stdout(&output)
     };
     assert_eq!(draw(&[]), "● a\n╰─● b\n");
@@ -204,13 +197,11 @@ fn init_writes_a_file_that_runs_and_overwrites_nothing() {
     let bench = Bench::new();
     assert!(bench.call(&["init"]).status.success());
     assert!(bench.call(&["check", "windlass.toml"]).status.success());
-    let output = bench.call(&["run", "windlass.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", "windlass.toml"]);
     assert!(stdout(&output).contains("publish | building web"), "{}", stdout(&output));
 
     bench.write("windlass.toml", "mine");
-    let output = bench.call(&["init"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["init"]);
     assert!(stderr(&output).contains("already exists; nothing was written"));
     assert_eq!(bench.read("windlass.toml"), "mine");
 }
@@ -219,8 +210,7 @@ fn init_writes_a_file_that_runs_and_overwrites_nothing() {
 fn values_reach_commands_as_they_are() {
     let bench = Bench::new();
     let file = repository().join("examples/values.toml");
-    let output = bench.call(&["run", file.to_str().expect("a plain path")]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", file.to_str().expect("a plain path")]);
     let title = "it's \"50%\" $(done)";
     let said = stdout(&output);
     for line in [
@@ -245,8 +235,7 @@ fn a_step_runs_in_its_directory_with_its_names_filled_in() {
         "[params]\nd = 'sub'\n[step.a]\ndir = '{d}'\neach = { n = [1, 2] }\nlock = 'l-{n}'\n\
          run = 'echo {workspace} {attempt} {name} > {n}'\n",
     );
-    let output = bench.call(&["run", "flow.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["run", "flow.toml"]);
     let dir = fs::canonicalize(bench.path("sub")).expect("it is there");
     assert_eq!(bench.read("sub/1"), format!("{} 1 flow\n", dir.display()));
     assert_eq!(bench.read("sub/2"), bench.read("sub/1"));
@@ -273,7 +262,6 @@ fn check_warns_of_what_has_no_effect_and_run_does_not() {
     for warning in warnings {
         assert!(said.contains(warning), "{warning}: {said}");
     }
-    let output = bench.call(&["run", "flow.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", "flow.toml"]);
     assert!(!stderr(&output).contains("warning"), "{}", stderr(&output));
 }

@@ -36,11 +36,20 @@ impl Bench {
         Self { dir: tempfile::tempdir().expect("a directory") }
     }
 
-    /// Runs this workflow in a place of its own.
+    /// Runs this workflow in a directory of its own.
     pub(crate) fn run(flow: &str) -> (Self, Output) {
         let bench = Self::new();
         bench.write("flow.toml", flow);
         let output = bench.call(&["run", "flow.toml"]);
+        (bench, output)
+    }
+
+    /// Runs this workflow in a directory of its own, and checks the exit code.
+    #[track_caller]
+    pub(crate) fn run_ends_with(code: i32, flow: &str) -> (Self, Output) {
+        let bench = Self::new();
+        bench.write("flow.toml", flow);
+        let output = bench.ends_with(code, &["run", "flow.toml"]);
         (bench, output)
     }
 
@@ -85,6 +94,15 @@ impl Bench {
 
     pub(crate) fn call(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the binary runs")
+    }
+
+    /// Calls the binary, and checks its exit code.
+    #[track_caller]
+    pub(crate) fn ends_with(&self, code: i32, arguments: &[&str]) -> Output {
+        let output = self.call(arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "windlass {arguments:?}: {said}");
+        output
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {

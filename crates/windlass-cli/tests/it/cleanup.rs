@@ -39,8 +39,7 @@ fn resume_until_begun(bench: &Bench) -> Child {
 #[track_caller]
 fn check_resumes(bench: &Bench, code: i32, record: &str) {
     bench.write("fast", "");
-    let output = bench.call(&["resume", &bench.run_id()]);
-    assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+    bench.ends_with(code, &["resume", &bench.run_id()]);
     assert_eq!(bench.read("record"), record);
 }
 
@@ -67,8 +66,7 @@ fn a_finally_that_was_killed_and_then_interrupted_is_repeated_again() {
 fn an_interrupted_finally_gives_back_the_locks_of_its_step() {
     let (bench, child) = begun(&HANGS.replace("grace", "lock = 'till'\ngrace"));
     interrupt(child, Signal::TERM, 143);
-    let output = bench.call(&["lock", "till", "--wait", "0s", "--", "true"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["lock", "till", "--wait", "0s", "--", "true"]);
 }
 
 #[test]
@@ -111,8 +109,7 @@ fn a_failure_because_of_finally_is_reported_with_the_log_of_finally() {
     for mode in ["prefix", "group", "raw", "quiet", "live"] {
         let bench = Bench::new();
         bench.write("flow.toml", flow);
-        let output = bench.call(&["run", "flow.toml", "--output", mode]);
-        assert_eq!(output.status.code(), Some(1));
+        let output = bench.ends_with(1, &["run", "flow.toml", "--output", mode]);
         let log = bench.path(&format!("state/runs/{}/1-a.1.finally.log", bench.run_id()));
         let report = format!("finally: exit code 4\n    log: {}\n    disaster\n", log.display());
         assert!(stderr(&output).contains(&report), "{mode}: {}", stderr(&output));
@@ -141,7 +138,6 @@ fn finally_follows_an_attempt_once_however_often_its_run_is_interrupted_afterwar
     let shown = bench.call(&["show", &bench.run_id(), "--json"]);
     let shown = stdout(&shown);
     assert!(shown.contains(r#""end":"retry""#), "{shown}");
-    let output = bench.call(&["cancel", &bench.run_id()]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["cancel", &bench.run_id()]);
     assert_eq!(bench.read("record"), "cleaned\n");
 }

@@ -50,7 +50,7 @@ fn what_a_shell_does_itself_keeps_its_meaning() {
 }
 
 #[test]
-fn what_cannot_be_found_ends_as_a_shell_says() {
+fn commands_that_cannot_be_started_fail_with_126_or_127() {
     check("no-such-program-anywhere", 127, 1);
     check("sleeep 1", 127, 1);
 }

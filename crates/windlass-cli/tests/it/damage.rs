@@ -45,7 +45,7 @@ fn what_is_not_our_store_is_not_touched() {
 }
 
 #[test]
-fn a_process_that_waits_for_news_from_a_store_that_is_gone_says_so() {
+fn a_waiting_process_reports_that_its_store_is_gone() {
     let bench = with_store();
     bench.write(
         "flow.toml",
@@ -87,7 +87,7 @@ fn lose_during(what: &str, last: &str) -> (Bench, Output) {
 }
 
 #[test]
-fn a_run_whose_store_is_lost_says_so_and_never_claims_success() {
+fn a_run_whose_store_is_lost_fails_and_reports_it() {
     for (what, said) in [
         ("rm state/store.db-wal", "state/store.db-wal was removed or replaced"),
         ("rm state/store.db", "state/store.db was removed or replaced"),
@@ -297,7 +297,7 @@ fn a_read_only_store_is_69() {
 }
 
 #[test]
-fn a_log_that_is_lost_is_told_and_nobody_takes_it_for_an_empty_one() {
+fn a_lost_log_is_an_error_and_not_an_empty_log() {
     let flow =
         "[step.a]\nrun = 'echo a; exit 1'\n[step.b]\nrun = 'echo b'\n[step.c]\nrun = 'true'\n";
     let (bench, _) = Bench::run(flow);

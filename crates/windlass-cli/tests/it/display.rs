@@ -49,7 +49,7 @@ fn footers(screen: &str) -> usize {
 }
 
 #[test]
-fn a_run_is_shown_while_it_goes_on_and_when_it_has_ended() {
+fn a_run_is_shown_while_it_runs_and_when_it_has_ended() {
     let bench = Bench::new();
     let mut terminal = begun(&bench, FLOW, (24, 80));
     terminal.until("the output of the running step", |screen| screen.contains("Compiling"));
@@ -206,7 +206,7 @@ fn a_run_outlives_its_terminal() {
 }
 
 #[test]
-fn a_run_that_is_asked_to_stop_says_what_it_waits_for() {
+fn a_run_that_is_asked_to_stop_shows_how_many_steps_run() {
     let bench = Bench::new();
     let flow = FLOW.replace("echo begin;", "trap '' TERM; echo begin;");
     let mut terminal = begun(&bench, &flow, (24, 80));
@@ -229,7 +229,7 @@ to resume: windlass resume RUN
 }
 
 #[test]
-fn a_step_that_waits_says_for_what() {
+fn a_waiting_step_shows_what_it_waits_for() {
     let bench = Bench::new();
     let flow = r#"
 [step.deploy]

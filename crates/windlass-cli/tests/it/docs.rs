@@ -140,7 +140,7 @@ fn every_line_of_json_is_an_event_of_the_schema() {
 }
 
 #[test]
-fn every_workflow_in_the_docs_has_neither_mistakes_nor_warnings() {
+fn every_workflow_in_the_docs_has_neither_errors_nor_warnings() {
     let bench = Bench::new();
     for Block { place, text, .. } in owned(Kind::Workflow, 12) {
         bench.write("flow.toml", &text);
@@ -152,7 +152,7 @@ fn every_workflow_in_the_docs_has_neither_mistakes_nor_warnings() {
 
 /// The workflow of the front page, with a letter in the wrong place.
 #[test]
-fn a_mistake_is_told_as_on_the_front_page() {
+fn the_error_on_the_front_page_is_printed_as_shown() {
     let bench = Bench::new();
     let workflow = owned(Kind::Workflow, 1).into_iter().find(|block| block.page == "README.md");
     let workflow = workflow.expect("there is one").text.replace("[\"train\"]", "[\"trian\"]");
@@ -198,7 +198,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
 
 /// An excerpt begins with `# from FILE`; its lines stand in that file, in this order.
 #[test]
-fn excerpts_are_what_stands_in_the_examples() {
+fn excerpts_are_lines_of_the_examples() {
     let mut files = BTreeSet::new();
     for Block { place, text, .. } in owned(Kind::Workflow, 1) {
         let Some(rest) = text.strip_prefix("# from ") else { continue };

@@ -122,7 +122,7 @@ fn a_follower_ends_with_the_reader_of_its_output() {
 }
 
 #[test]
-fn an_emitted_event_is_told_with_its_time() {
+fn events_are_listed_with_their_times() {
     let bench = Bench::new();
     let emitted = stdout(&bench.call(&["--json", "emit", "h:1"]));
     let seen = stdout(&bench.call(&["--json", "events"]));

@@ -64,7 +64,7 @@ fn begun(line: &str) -> i32 {
 }
 
 #[test]
-fn examples_have_neither_mistakes_nor_warnings_and_look_alike() {
+fn examples_have_neither_errors_nor_warnings_and_one_format() {
     let entries = fs::read_dir(repository().join("examples")).expect("there are examples");
     let files = entries.map(|entry| entry.expect("it can be listed").path());
     let files: Vec<_> = files.filter(|f| f.extension().is_some_and(|e| e == "toml")).collect();
@@ -103,7 +103,7 @@ fn check_form(name: &str, text: &str) {
 }
 
 #[test]
-fn hello_says_hello_and_goodbye_in_this_order() {
+fn hello_prints_its_lines_in_order() {
     let output = check(&bench("hello.toml"), &["run", "hello.toml"], 0);
     assert_eq!(stdout(&output), "greet | hello from greet\nwork | done\nfarewell | bye\n");
 }
@@ -115,7 +115,7 @@ fn await_approval(bench: &Bench) {
 }
 
 #[test]
-fn a_release_waits_for_a_person_and_then_publishes_what_was_built() {
+fn a_release_waits_for_an_approval_and_publishes_what_was_built() {
     let bench = bench("release.toml");
     let child = bench.start(&["run", "release.toml", "-p", "version=1.4.0"]);
     await_approval(&bench);
@@ -287,7 +287,7 @@ fn a_merge_queue_tests_on_two_workers_and_merges_one_at_a_time() {
 }
 
 #[test]
-fn a_branch_whose_tests_fail_stays_out() {
+fn a_branch_whose_tests_fail_is_not_merged() {
     let bench = bench("merge-queue.toml");
     fs::create_dir_all(bench.path("out/merge-queue/branches")).expect("it can be made");
     bench.write("out/merge-queue/branches/topic", "a bug\n");
@@ -311,7 +311,7 @@ fn an_ordinary_night_leaves_a_backup_and_out_the_weekly_part() {
 }
 
 #[test]
-fn a_bad_night_is_cleaned_up_after_and_told_of() {
+fn a_failed_backup_is_cleaned_up_and_reported() {
     let bench = bench("nightly.toml");
     let output = check(&bench, &["run", "nightly.toml", "-p", "disk=full"], 1);
     assert_eq!(told(&output, "backup", "started"), 2, "it was tried again");

@@ -38,22 +38,22 @@ fn check(on_failure: &str, code: i32, record: &str) {
 }
 
 #[test]
-fn independent_steps_go_on_unless_said() {
+fn independent_steps_run_after_a_failure_by_default() {
     check("finish", 1, "cleaned ran waited");
 }
 
 #[test]
-fn nothing_new_starts_after_a_failure_if_it_is_to_stop() {
+fn nothing_starts_after_a_failure_with_on_failure_stop() {
     check("stop", 1, "ran");
 }
 
 #[test]
-fn everything_ends_after_a_failure_if_it_is_to_be_cancelled() {
+fn running_steps_end_after_a_failure_with_on_failure_cancel() {
     check("cancel", 1, "");
 }
 
 #[test]
-fn what_is_cancelled_because_another_step_failed_says_so() {
+fn a_step_cancelled_by_on_failure_names_the_failed_step() {
     let flow = r#"
 concurrency = 2
 
@@ -91,7 +91,7 @@ fn a_failure_that_is_tried_again_has_its_reason_where_it_fails() {
 }
 
 #[test]
-fn a_run_that_cannot_go_on_says_how_to() {
+fn a_run_that_an_error_stops_says_how_to_resume() {
     let bench = Bench::new();
     let flow = r#"
 [semaphore.slots]
@@ -106,13 +106,12 @@ semaphore = { slots = 2 }
 run       = "true"
 "#;
     bench.write("flow.toml", flow);
-    let output = bench.call(&["run", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let output = bench.ends_with(2, &["run", "flow.toml"]);
     assert!(stderr(&output).contains("to resume: windlass resume "), "{}", stderr(&output));
 }
 
 #[test]
-fn a_step_that_printed_nothing_before_its_guard_failed_it_has_no_log_to_look_at() {
+fn a_step_without_output_that_its_guard_failed_has_no_log() {
     let flow = "[step.a]\nrun = 'true'\nensure = 'no'\n\
         [guard.no]\ncondition = 'false'\nretry = { max = 1, interval = '1ms' }\non_timeout = 'fail'";
     let (_, output) = Bench::run(flow);

@@ -42,7 +42,7 @@ fn check_unheard(what: &str, code: &str) {
 }
 
 #[test]
-fn a_run_to_which_nobody_listens_goes_on() {
+fn a_run_continues_when_its_output_is_closed() {
     check_unheard("RUN | true", "0");
     check_unheard("RUN | head -n 1", "0");
     check_unheard("RUN 2>&1 | true", "0");
@@ -55,7 +55,7 @@ fn a_run_to_which_nobody_listens_goes_on() {
 
 /// The second step fills the disk on which the store lies; after that something cannot be stored.
 #[test]
-fn a_run_whose_disk_is_full_stops_and_goes_on_when_there_is_room() {
+fn a_run_stops_on_a_full_disk_and_resumes_when_there_is_room() {
     let bench = Bench::new();
     let fill = "run = 'test -e filled || { touch filled; head -c 9000000 /dev/zero > disk/filler || true; }; echo fill >> record'\n";
     let steps = (0..30).map(|number| {
@@ -105,14 +105,14 @@ fn check_without_logs(bench: &Bench, next: &str, said: &str) {
 }
 
 #[test]
-fn a_run_that_can_create_no_log_stops_and_goes_on_when_it_can() {
+fn a_run_that_cannot_create_a_log_stops_and_can_be_resumed() {
     let cannot = "a log cannot be created";
     check_without_logs(&Bench::new(), "finally = 'echo next >> record'\n", cannot);
     check_without_logs(&Bench::new(), "[on]\nsuccess = 'echo next >> record'\n", cannot);
 }
 
 #[test]
-fn a_step_whose_log_cannot_be_written_stops_the_run_and_is_done_again() {
+fn a_step_whose_log_cannot_be_written_stops_the_run_and_runs_again() {
     let next = "[step.next]\nafter = ['first']\nrun = 'echo said; echo $$ > pid; \
         until test -e again; do sleep 0.05; done; echo next >> record'\n";
     let bench = Bench::new();
@@ -135,7 +135,7 @@ fn run_without_threads(step: &str, more: &str) -> (Bench, Output) {
 }
 
 #[test]
-fn what_a_step_has_written_is_read_also_where_no_thread_can_be_had() {
+fn outputs_are_read_even_if_no_thread_can_be_started() {
     let reads = "[step.b]\nafter = ['a']\nrun = 'echo {a.word} > seen'\n";
     let (bench, output) = run_without_threads("echo word=said > $WINDLASS_OUTPUT", reads);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -143,7 +143,7 @@ fn what_a_step_has_written_is_read_also_where_no_thread_can_be_had() {
 }
 
 #[test]
-fn a_run_that_cannot_go_on_for_want_of_a_thread_leaves_nothing_running() {
+fn a_run_that_cannot_start_a_thread_leaves_nothing_running() {
     let (bench, output) = run_without_threads("sleep 600 & echo $! > pid", "");
     assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
     eventually("it is gone", || !runs(&bench.read("pid")));
@@ -151,7 +151,7 @@ fn a_run_that_cannot_go_on_for_want_of_a_thread_leaves_nothing_running() {
 
 /// Long enough for a run on a busy machine to beat in time.
 #[test]
-fn a_step_whose_lock_was_lost_while_its_run_was_stopped_says_so() {
+fn a_step_that_lost_its_lock_during_a_suspension_reports_it() {
     let bench = Bench::new();
     let flow = "[semaphore.unused]\ncapacity = 1\nheartbeat_timeout = '3s'\n\
         [step.holder]\nlock = 'x'\nrun = 'touch begun; sleep 600'\n";
@@ -194,7 +194,7 @@ done 2> /dev/null
 echo looked"#;
 
 #[test]
-fn the_lock_of_a_killed_run_is_had_when_its_processes_are_gone() {
+fn the_lock_of_a_killed_run_is_free_when_its_processes_are_gone() {
     let bench = killed_holder();
     bench.write("look.sh", LOOK);
     let output = bench.call(&["lock", "x", "--wait", "60s", "--", "sh", "look.sh"]);
@@ -258,8 +258,7 @@ fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
     let pid = coordinator().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it runs");
     kill_process(pid, Signal::KILL).expect("it can be killed");
 
-    let output = bench.call(&["resume", &bench.run_id()]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["resume", &bench.run_id()]);
     tracer.wait().expect("everything that it watches has ended");
     let record = bench.read("record");
     let record = record.strip_prefix("start 1\n").unwrap_or(&record);

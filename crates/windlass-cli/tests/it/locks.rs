@@ -47,8 +47,7 @@ fn a_long_line_of_steps_moves_on_in_its_order() {
         let semaphore = "concurrency = 4\n[semaphore.s]\ncapacity = 1\n";
         bench.write("flow.toml", &format!("{semaphore}{}", steps.collect::<String>()));
         let began = Instant::now();
-        let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
-        assert!(output.status.success(), "{}", stderr(&output));
+        bench.ends_with(0, &["run", "flow.toml", "--output", "quiet"]);
         assert!(began.elapsed() < Duration::from_secs(60), "{name}: {:?}", began.elapsed());
         let order: String = (0..150).map(|n| format!("{n}\n")).collect();
         assert_eq!(bench.read("record"), order, "{name}");
@@ -56,7 +55,7 @@ fn a_long_line_of_steps_moves_on_in_its_order() {
 }
 
 #[test]
-fn a_step_that_is_cancelled_in_line_leaves_it_and_the_run_goes_on() {
+fn a_step_cancelled_in_a_queue_leaves_it_and_the_run_continues() {
     let bench = Bench::new();
     let mut holder = held(&bench);
     bench.write(
@@ -94,11 +93,10 @@ fn a_run_that_waits_for_a_lock_can_be_cancelled() {
 }
 
 #[test]
-fn a_lock_that_is_held_by_who_asks_for_it_says_so() {
+fn waiting_for_a_lock_of_the_callers_parent_is_reported() {
     let bench = Bench::new();
     let nested = r#""$WINDLASS" lock x --wait 100ms -- true"#;
-    let output = bench.call(&["lock", "x", "--", "sh", "-c", nested]);
-    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    let output = bench.ends_with(75, &["lock", "x", "--", "sh", "-c", nested]);
     assert!(stderr(&output).contains("neither can go on"), "{}", stderr(&output));
 
     bench.write("flow.toml", &format!("[step.a]\nlock = 'x'\nrun = '{nested}'\n"));
@@ -119,7 +117,7 @@ fn a_lock_that_is_held_by_who_asks_for_it_says_so() {
 
 /// What others have may come free; what the caller itself has does not.
 #[test]
-fn slots_that_are_held_by_who_asks_for_them_say_so() {
+fn waiting_for_slots_of_the_callers_parent_is_reported() {
     let check = |capacity: &str, taken: &str, wanted: &str, by_others: Option<&str>, own: bool| {
         let bench = Bench::new();
         if let Some(slots) = by_others {
@@ -144,8 +142,7 @@ fn slots_that_are_held_by_who_asks_for_them_say_so() {
 fn a_lock_that_is_not_acquired_in_time_ends_with_75() {
     let bench = Bench::new();
     let mut holder = held(&bench);
-    let output = bench.call(&["lock", "x", "--wait", "50ms", "--", "touch", "never"]);
-    assert_eq!(output.status.code(), Some(75));
+    let output = bench.ends_with(75, &["lock", "x", "--wait", "50ms", "--", "touch", "never"]);
     assert!(
         stderr(&output).contains("timed out after 50 ms waiting for lock \"x\""),
         "{}",
@@ -171,13 +168,10 @@ fn the_lock_of_a_killed_holder_is_free() {
 fn a_command_keeps_its_exit_code_and_gives_its_locks_back() {
     let bench = Bench::new();
     for _ in 0..2 {
-        let output = bench.call(&["lock", "a", "b", "--", "sh", "-c", "exit 7"]);
-        assert_eq!(output.status.code(), Some(7));
+        bench.ends_with(7, &["lock", "a", "b", "--", "sh", "-c", "exit 7"]);
     }
-    let output = bench.call(&["lock", "a", "--", "no-such-command"]);
-    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
-    let output = bench.call(&["lock", "a", "--wait", "0s", "--", "true"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(127, &["lock", "a", "--", "no-such-command"]);
+    bench.ends_with(0, &["lock", "a", "--wait", "0s", "--", "true"]);
 }
 
 #[test]
@@ -211,8 +205,7 @@ fn a_step_takes_the_lock_of_a_killed_wrapper_after_its_command_was_ended() {
     holder.wait().expect("it was killed");
     assert!(runs(&bench.read("pid")), "it has left its command's family");
     bench.write("flow.toml", "[step.a]\nlock = 'x'\nrun = 'grep -q . /proc/$(cat pid)/cmdline 2>/dev/null && echo alive; true'\n");
-    let output = bench.call(&["run", "flow.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", "flow.toml"]);
     assert_eq!(stdout(&output), "");
 }
 
@@ -288,8 +281,7 @@ fn holders_are_named_in_the_users_terms() {
 #[test]
 fn a_step_finds_the_tokens_of_its_locks_alone_in_the_order_of_their_names() {
     let bench = Bench::new();
-    let earlier = bench.call(&["lock", "x", "--", "true"]);
-    assert!(earlier.status.success(), "{}", stderr(&earlier));
+    bench.ends_with(0, &["lock", "x", "--", "true"]);
     bench.write(
         "flow.toml",
         r#"
@@ -308,13 +300,12 @@ fn a_step_finds_the_tokens_of_its_locks_alone_in_the_order_of_their_names() {
     );
     // The token of another lock around the run is none of its steps'.
     let run = "exec \"$WINDLASS\" run flow.toml";
-    let output = bench.call(&["lock", "outer", "--", "sh", "-c", run]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["lock", "outer", "--", "sh", "-c", run]);
     assert_eq!(bench.read("record"), "both: 1 2\nfinally: 1 2\nslots: \n");
 }
 
 #[test]
-fn a_list_of_runs_says_what_a_run_waits_for_in_which_nothing_runs() {
+fn ps_shows_what_a_run_waits_for_in_which_nothing_runs() {
     let when =
         "test -e release || { touch checking; while ! test -e release; do sleep 0.02; done; }";
     for (own, ready, waits) in [

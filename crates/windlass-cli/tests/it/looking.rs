@@ -36,7 +36,7 @@ fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_store_without_runs_says_so() {
+fn a_store_without_runs_is_reported() {
     check(&Stage::new(), "empty", &[]);
 }
 
@@ -196,7 +196,7 @@ fn a_run_that_is_under_way() {
 }
 
 #[test]
-fn a_step_that_waits_for_a_person() {
+fn a_step_that_waits_for_an_approval() {
     let mut stage = Stage::live();
     let flow = "[guard.approved]\ncondition = 'test -f ok.txt'\n\
                 [step.ask]\nguard = ['approved']\nrun = 'true'\n";
@@ -207,7 +207,7 @@ fn a_step_that_waits_for_a_person() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_is_a_bug_not_a_mistake_of_the_user() {
+fn an_impossible_journal_is_not_reported_as_bad_usage() {
     let mut stage = Stage::new();
     stage.submit("4444dddd", "nightly", NIGHTLY);
     stage.journal("0 start deploy");
@@ -224,7 +224,7 @@ fn a_run_that_this_version_cannot_read() {
 }
 
 #[test]
-fn nobody_holds_or_waits_across_a_boot() {
+fn holders_and_waiters_are_gone_after_a_boot() {
     let mut stage = Stage::before_boot();
     stage.submit("5555eeee", "early", "[step.a]\nrun = 'a'\nlock = 'deploy'\n");
     stage.refuse("a", "deploy");
@@ -234,7 +234,7 @@ fn nobody_holds_or_waits_across_a_boot() {
 }
 
 #[test]
-fn whoever_looks_waits_for_no_writer() {
+fn verbs_that_look_wait_for_no_writer() {
     let mut stage = Stage::new();
     nightly(&mut stage);
     let gate = std::fs::File::open(stage.bench.path("state/gate")).expect("it is there");
@@ -289,7 +289,7 @@ pub(crate) fn under_way() -> Stage {
 }
 
 #[test]
-fn a_run_that_was_killed_behind_its_last_step_ends_as_its_steps_have_when_it_is_resumed() {
+fn a_run_killed_after_its_last_step_ends_with_the_result_of_its_steps_when_resumed() {
     // All of them are past their deadline by now; one was when its step ended.
     for (at, step, run, code) in [
         (1000, "success", "succeeded", 0),

@@ -5,7 +5,7 @@ use std::fs;
 use crate::bench::{Bench, stderr, stdout};
 
 #[test]
-fn a_value_arrives_exactly_wherever_it_stands() {
+fn a_value_arrives_unchanged_in_every_context() {
     let (bench, output) = Bench::run(
         r#"
 [step.writes]
@@ -45,7 +45,7 @@ fn a_step_finds_the_place_for_its_output_wherever_it_runs() {
 }
 
 #[test]
-fn what_a_run_calls_of_the_command_has_the_runs_store_wherever_it_is_called() {
+fn a_windlass_command_inside_a_run_uses_the_store_of_the_run() {
     let bench = Bench::new();
     fs::create_dir_all(bench.path("sub/deep")).expect("a directory");
     let show = format!("{} show $WINDLASS_RUN", env!("CARGO_BIN_EXE_windlass"));
@@ -62,7 +62,8 @@ fn what_a_run_calls_of_the_command_has_the_runs_store_wherever_it_is_called() {
 
 #[test]
 fn the_output_of_the_attempt_that_succeeded_counts() {
-    let (bench, output) = Bench::run(
+    let (bench, _) = Bench::run_ends_with(
+        0,
         r#"
 [step.writes]
 run   = "echo \"n=$WINDLASS_ATTEMPT\" > \"$WINDLASS_OUTPUT\"; test $WINDLASS_ATTEMPT = 3"
@@ -74,13 +75,13 @@ lock  = "lock-{writes.n}"
 run   = "echo {writes.n} > seen"
 "#,
     );
-    assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("seen"), "3\n");
 }
 
 #[test]
 fn what_a_step_wrote_that_then_failed_or_is_skipped_when_tried_again_does_not_count() {
-    let (bench, output) = Bench::run(
+    let (bench, output) = Bench::run_ends_with(
+        1,
         r#"
 [step.fails]
 run = "echo k=1 > \"$WINDLASS_OUTPUT\"; exit 1"
@@ -99,7 +100,6 @@ after = { sometimes = "done" }
 run   = "echo {sometimes.k} >> seen"
 "#,
     );
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let missing = |key: &str| format!("it needs {{{key}}}, but step ");
     assert!(stderr(&output).contains(&missing("fails.k")), "{}", stderr(&output));
     assert_eq!(bench.call(&["retry", "last"]).status.code(), Some(1));
@@ -111,7 +111,8 @@ run   = "echo {sometimes.k} >> seen"
 
 #[test]
 fn what_a_step_wrote_can_be_what_it_has_to_ensure() {
-    let (bench, output) = Bench::run(
+    let (bench, _) = Bench::run_ends_with(
+        0,
         r#"
 [step.writes]
 run    = "echo n=$WINDLASS_ATTEMPT > \"$WINDLASS_OUTPUT\""
@@ -124,13 +125,13 @@ retry      = { max = 1, interval = "1ms" }
 on_timeout = "fail"
 "#,
     );
-    assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("seen").replace("1\n1\n", "1\n"), "1\n2\n", "of each attempt its own");
 }
 
 #[test]
 fn what_was_not_written_fails_the_step_that_needs_it() {
-    let (bench, output) = Bench::run(
+    let (bench, output) = Bench::run_ends_with(
+        1,
         r#"
 [step.writes]
 run = "echo '{\"a\": 1}' > \"$WINDLASS_OUTPUT\""
@@ -149,7 +150,6 @@ after = ["writes"]
 run   = "echo {writes.a} > seen"
 "#,
     );
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     let why = "the step cannot be started: it needs {writes.b}, but step \"writes\" has not written \
                the output \"b\"; have it write a line b=VALUE to the file $WINDLASS_OUTPUT";
@@ -161,7 +161,8 @@ run   = "echo {writes.a} > seen"
 
 #[test]
 fn an_output_that_cannot_be_read_fails_the_step_that_wrote_it() {
-    let (bench, output) = Bench::run(
+    let (bench, output) = Bench::run_ends_with(
+        1,
         r#"
 [step.writes]
 run   = "echo nonsense > \"$WINDLASS_OUTPUT\""
@@ -172,7 +173,6 @@ after = ["writes"]
 run   = "touch never"
 "#,
     );
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     let why = "invalid $WINDLASS_OUTPUT: line 1 is not of the form key=value";
     assert!(told.contains(&format!("ms: {why}\n")), "{told}");
@@ -204,14 +204,14 @@ run   = "echo {writes.v} > seen"
     child.kill().expect("it can be killed");
     child.wait().expect("it was killed");
     bench.write("go", "");
-    let output = bench.call(&["resume", &bench.run_id()]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["resume", &bench.run_id()]);
     assert_eq!(bench.read("seen"), "kept\n");
 }
 
 #[test]
 fn a_lock_that_cannot_be_called_so_fails_its_step_alone() {
-    let (bench, output) = Bench::run(
+    let (bench, output) = Bench::run_ends_with(
+        1,
         r#"
 [step.writes]
 run = "printf 'tab=a\\tb\\nnone=\\n' > \"$WINDLASS_OUTPUT\""
@@ -231,7 +231,6 @@ after = { tab = "failed", none = "failed" }
 run   = "echo well > seen"
 "#,
     );
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     let why = "the step cannot be started: invalid lock name: ";
     assert_eq!(told.matches(&format!("windlass: {why}")).count(), 2, "in the logs: {told}");

@@ -25,7 +25,7 @@ fn here(bench: &Bench, steps: &[&str]) -> String {
 }
 
 #[test]
-fn steps_of_a_workflow_that_lies_nowhere_run_where_the_command_was_called() {
+fn steps_of_a_workflow_without_a_directory_run_in_that_of_the_caller() {
     for file in ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         let bench = Bench::new();
         bench.write("go", "");
@@ -36,7 +36,7 @@ fn steps_of_a_workflow_that_lies_nowhere_run_where_the_command_was_called() {
 }
 
 #[test]
-fn a_file_that_is_only_handed_over_lies_nowhere_either() {
+fn a_redirected_file_has_no_directory() {
     let bench = Bench::new();
     fs::create_dir(bench.path("sub")).expect("it can be made");
     bench.write("sub/flow.toml", FLOW);
@@ -50,7 +50,7 @@ fn a_file_that_is_only_handed_over_lies_nowhere_either() {
 }
 
 #[test]
-fn a_named_pipe_lies_nowhere() {
+fn a_named_pipe_has_no_directory() {
     let bench = Bench::new();
     fs::create_dir(bench.path("sub")).expect("it can be made");
     bench.write("flow.toml", FLOW);
@@ -102,7 +102,7 @@ fn a_guard_of_standard_input_is_checked_where_the_command_was_called() {
 }
 
 #[test]
-fn a_run_that_came_through_a_pipe_goes_on_where_it_ran_after_a_kill() {
+fn a_run_from_a_pipe_resumes_in_its_first_directory() {
     let bench = Bench::new();
     let flow = "[step.a]\nrun = 'pwd -P >> record; touch begun; test -e go || sleep 600'\n";
     bench.write("flow.toml", flow);

@@ -10,7 +10,7 @@ fn check(bench: &Bench, words: &str, printed: &str, code: i32) {
 }
 
 #[test]
-fn a_lock_is_held_between_calls_by_whoever_has_its_token() {
+fn a_lock_is_held_between_calls_by_the_holder_of_its_token() {
     let bench = Bench::new();
     check(&bench, "lock acquire x --holder a", "Acquired 1", 0);
     check(&bench, "lock acquire x --holder a", "Extended 1", 0);
@@ -53,7 +53,7 @@ fn await_state(bench: &Bench, name: &str, state: &str) {
 }
 
 #[test]
-fn a_hold_whose_lease_is_over_is_shown_as_stale() {
+fn a_hold_whose_lease_has_expired_is_shown_as_stale() {
     let bench = Bench::new();
     check(&bench, "lock acquire x --holder a --heartbeat-timeout 100ms", "Acquired 1", 0);
     check(&bench, "lock acquire y --holder b", "Acquired 1", 0);
@@ -100,7 +100,7 @@ fn flags_of_flock_mean_what_they_mean_there() {
 }
 
 #[test]
-fn a_hold_goes_with_the_process_that_it_names() {
+fn a_hold_with_pid_ends_with_that_process() {
     let bench = Bench::new();
     let mut process = bench.script("exec sleep 600").spawn().expect("sleep runs");
     let pid = process.id();

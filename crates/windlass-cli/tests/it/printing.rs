@@ -23,10 +23,12 @@ fn log(bench: &Bench, end: &str) -> String {
 
 #[test]
 fn what_opens_the_standard_streams_again_wipes_no_log() {
-    let (bench, output) = Bench::run(&format!(
-        "[step.a]\nrun = \"{REOPENS}\"\nfinally = \"{REOPENS}\"\n[on]\nsuccess = \"{REOPENS}\"\n"
-    ));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let (bench, _) = Bench::run_ends_with(
+        0,
+        &format!(
+            "[step.a]\nrun = \"{REOPENS}\"\nfinally = \"{REOPENS}\"\n[on]\nsuccess = \"{REOPENS}\"\n"
+        ),
+    );
     for name in ["1-a.1.log", "1-a.1.finally.log", "on.success.log"] {
         assert!(log(&bench, name) == reopened(), "{name}: {} bytes", log(&bench, name).len());
     }
@@ -35,11 +37,13 @@ fn what_opens_the_standard_streams_again_wipes_no_log() {
 #[test]
 fn a_log_is_complete_when_the_end_of_its_step_is_known() {
     let print = "head -c 3000000 /dev/zero | tr '\\\\0' x";
-    let (bench, output) = Bench::run(&format!(
-        "[step.a]\nrun = \"{print}; wc -c < /dev/null; {print} >&2\"\n\
+    let (bench, _) = Bench::run_ends_with(
+        0,
+        &format!(
+            "[step.a]\nrun = \"{print}; wc -c < /dev/null; {print} >&2\"\n\
          [step.b]\nafter = ['a']\nrun = 'wc -c < $(dirname $WINDLASS_OUTPUT)/1-a.1.log > seen'\n"
-    ));
-    assert!(output.status.success(), "{}", stderr(&output));
+        ),
+    );
     assert_eq!(bench.read("seen").trim(), "6000002");
 }
 
@@ -74,18 +78,19 @@ fn a_step_that_prints_after_its_leader_was_killed_ends_by_sigpipe() {
     assert!(!bench.path("survived").exists());
     let output = bench.call(&["log", "last/a"]);
     assert_eq!(stdout(&output), "early\n", "{}", stderr(&output));
-    let output = bench.call(&["resume", "last"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["resume", "last"]);
     assert_eq!(log(&bench, "1-a.2.log"), "early\nlate\n");
 }
 
 #[test]
 fn a_step_that_closes_what_it_prints_to_costs_its_leader_nothing() {
     let ticks = "cut -d ' ' -f 14,15 /proc/$PPID/stat";
-    let (bench, output) = Bench::run(&format!(
-        "[step.a]\nrun = \"\"\"exec >&- 2>&-; {ticks} > before; sleep 2; {ticks} > after\"\"\"\n"
-    ));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let (bench, _) = Bench::run_ends_with(
+        0,
+        &format!(
+            "[step.a]\nrun = \"\"\"exec >&- 2>&-; {ticks} > before; sleep 2; {ticks} > after\"\"\"\n"
+        ),
+    );
     let spent = |file: &str| {
         let text = bench.read(file);
         text.split_whitespace().map(|n| n.parse::<u64>().expect("ticks")).sum::<u64>()
@@ -97,12 +102,14 @@ fn a_step_that_closes_what_it_prints_to_costs_its_leader_nothing() {
 #[test]
 fn a_step_does_not_inherit_the_pipes_of_others() {
     let all = "test -e begun1 -a -e begun2 -a -e begun3";
-    let (bench, output) = Bench::run(&format!(
-        "concurrency = 3\n[step.s]\neach = {{ n = [1, 2, 3] }}\nrun = \"\"\"\n\
+    let (bench, _) = Bench::run_ends_with(
+        0,
+        &format!(
+            "concurrency = 3\n[step.s]\neach = {{ n = [1, 2, 3] }}\nrun = \"\"\"\n\
          readlink /proc/self/fd/2 > own{{n}}; touch begun{{n}}\n\
          until {all}; do sleep 0.02; done; ls -l /proc/self/fd > open{{n}}\"\"\"\n"
-    ));
-    assert!(output.status.success(), "{}", stderr(&output));
+        ),
+    );
     for one in 1..=3 {
         let open = bench.read(&format!("open{one}"));
         for other in 1..=3 {
@@ -131,11 +138,11 @@ fn check_gap(text: &str, last: u64, limit: (usize, &str)) {
 
 #[test]
 fn beyond_its_limit_a_log_keeps_its_beginning_and_its_end() {
-    let (bench, output) = Bench::run(
+    let (bench, _) = Bench::run_ends_with(
+        0,
         "log_limit = '16K'\n[step.a]\nlog_limit = '64K'\nrun = 'seq 1 100000'\n\
          finally = 'seq 1 50000'\n[step.b]\nrun = 'seq 1 20000'\n[on]\nsuccess = 'seq 1 30000'\n",
     );
-    assert!(output.status.success(), "{}", stderr(&output));
     check_gap(&log(&bench, "1-a.1.log"), 100_000, (64 << 10, "64 KiB"));
     check_gap(&log(&bench, "1-a.1.finally.log"), 50_000, (64 << 10, "64 KiB"));
     check_gap(&log(&bench, "2-b.1.log"), 20_000, (16 << 10, "16 KiB"));
@@ -183,14 +190,13 @@ fn a_log_beyond_its_limit_can_be_read_after_a_kill_and_is_whole_after_a_resume()
     child.wait().expect("it was killed");
     check_gap(&read(), 40_000, (16 << 10, "16 KiB"));
     bench.write("go", "");
-    let output = bench.call(&["resume", "last"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["resume", "last"]);
     check_gap(&log(&bench, "1-a.1.log"), 40_000, (16 << 10, "16 KiB"));
     check_gap(&log(&bench, "1-a.2.log"), 40_001, (16 << 10, "16 KiB"));
 }
 
 #[test]
-fn a_log_that_is_followed_beyond_its_limit_is_printed_as_it_is_kept() {
+fn following_a_log_beyond_its_limit_prints_what_is_kept() {
     let bench = Bench::new();
     bench.write("flow.toml", LONG);
     let run = bench.start(&["run", "flow.toml"]);
@@ -204,7 +210,7 @@ fn a_log_that_is_followed_beyond_its_limit_is_printed_as_it_is_kept() {
 }
 
 #[test]
-fn a_log_is_followed_no_longer_than_it_is_read() {
+fn following_a_log_ends_when_its_reader_is_gone() {
     let bench = Bench::new();
     let run = "echo hello; touch begun; until test -e go; do sleep 0.02; done";
     bench.write("flow.toml", &format!("[step.a]\nrun = '{run}'\n"));
@@ -227,12 +233,12 @@ fn a_log_is_followed_no_longer_than_it_is_read() {
 }
 
 #[test]
-fn the_memory_of_a_step_is_its_own_or_not_told() {
+fn the_peak_memory_of_a_step_is_its_own_or_null() {
     // One with a great need, and one whose need is less than that of the process that started it.
-    let (bench, output) = Bench::run(
+    let (bench, _) = Bench::run_ends_with(
+        0,
         "[step.large]\nrun = 'dd if=/dev/zero of=/dev/null bs=300M count=1'\n[step.small]\nrun = 'true'\n",
     );
-    assert!(output.status.success(), "{}", stderr(&output));
     let shown = stdout(&bench.call(&["show", "last", "--json"]));
     let peak = |step: &str| {
         let line = shown.lines().find(|line| line.contains(&format!("\"step\":\"{step}\"")));
@@ -250,8 +256,7 @@ const ESCAPES: &str = r"printf '\033]0;title\007\033[31mred\033[0m\a\033[2Jtext\
 #[test]
 fn a_terminal_is_shown_logs_without_control_sequences_other_than_colours() {
     let escapes = ESCAPES.replace('\\', "\\\\");
-    let (bench, output) = Bench::run(&format!("[step.a]\nrun = \"\"\"{escapes}\"\"\"\n"));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let (bench, _) = Bench::run_ends_with(0, &format!("[step.a]\nrun = \"\"\"{escapes}\"\"\"\n"));
     let raw = "\x1b]0;title\x07\x1b[31mred\x1b[0m\x07\x1b[2Jtext\n";
     for arguments in [&["log", "last/a"][..], &["log", "-f", "last/a"]] {
         assert_eq!(stdout(&bench.call(arguments)), raw, "as it is where it is piped");
@@ -268,8 +273,7 @@ fn a_link_in_the_place_of_a_log_is_neither_written_through_nor_read() {
     let link = r#"ln -s "$PWD/secret" "$(dirname "$WINDLASS_LOG")/2-b.1.log""#;
     let steps = format!("[step.a]\nrun = '''{link}'''\n[step.b]\nafter = ['a']\nrun = 'echo b'\n");
     bench.write("flow.toml", &steps);
-    let output = bench.call(&["run", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    let output = bench.ends_with(69, &["run", "flow.toml"]);
     assert_eq!(bench.read("secret"), "SECRET\n");
     let shown = stdout(&output) + &stdout(&bench.call(&["log", "last"]));
     assert!(!shown.contains("SECRET"), "{shown}");

@@ -103,7 +103,7 @@ fn daemons_end_with_a_step_that_fails_or_is_killed() {
 }
 
 #[test]
-fn daemons_end_with_a_step_whose_time_is_up() {
+fn daemons_end_with_a_step_that_timed_out() {
     let bench =
         with_daemons("[step.a]\nrun = 'sh deaf.sh; sleep 600'\ntimeout = '1s'\ngrace = '100ms'");
     let output = bench.call(&["run", "flow.toml"]);
@@ -165,7 +165,7 @@ fn whatever_a_step_has_started_has_its_grace_also_when_its_shell_has_ended() {
 }
 
 #[test]
-fn daemons_of_a_killed_run_are_ended_before_it_goes_on() {
+fn daemons_of_a_killed_run_are_ended_before_it_resumes() {
     let (bench, mut child) = begun(
         "[step.a]\nrun = 'test -e again || { touch again; sh deaf.sh; sleep 600; }; for pid in $(cat pids); do ! grep -q WINDLASS_LEASES /proc/$pid/environ; done'",
     );
@@ -199,8 +199,7 @@ fn a_step_reads_nothing_and_is_where_it_should_be() {
     std::fs::create_dir(bench.path("sub")).expect("it can be made");
     let flow = "[step.a]\nrun = 'cat'\n[step.b]\nafter = 'a'\nrun = 'env'\ndir = './sub/../sub'";
     bench.write("flow.toml", flow);
-    let output = bench.call(&["run", "flow.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", "flow.toml"]);
     let sub = std::fs::canonicalize(bench.path("sub")).expect("it is there");
     let line = format!("b | PWD={}\n", sub.display());
     assert!(stdout(&output).contains(&line), "{line}: {}", stdout(&output));
@@ -219,7 +218,7 @@ fn ends_with(bench: &Bench, keys: &str, code: i32, said: &str) {
 }
 
 #[test]
-fn what_cannot_be_started_ends_as_a_shell_would_say() {
+fn a_command_that_cannot_be_started_fails_with_126_or_127() {
     let bench = Bench::new();
     bench.write("plain", "echo hello\n");
     ends_with(&bench, "run = 'true'\nshell = 'no-such-shell'", 127, "no-such-shell: No such file");
@@ -422,8 +421,7 @@ fn a_step_for_which_there_is_never_room_fails_when_nothing_else_runs() {
     let flow = format!(
         "[step.first]\nrun = '{NO_ROOM}'\n[step.second]\nafter = ['first']\nrun = 'touch ran'\n"
     );
-    let (bench, output) = Bench::run(&flow);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let (bench, output) = Bench::run_ends_with(1, &flow);
     let said = "the step cannot be started: sh: Too many open files";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
     assert!(!bench.path("ran").exists());
@@ -431,7 +429,7 @@ fn a_step_for_which_there_is_never_room_fails_when_nothing_else_runs() {
 
 /// Its own `PATH` has it started in another way.
 #[test]
-fn a_step_that_asks_on_the_terminal_is_told_that_there_is_none() {
+fn a_step_has_no_terminal() {
     for env in ["", "env = { PATH = '/bin:/usr/bin' }\n"] {
         let bench = Bench::new();
         bench.write("flow.toml", &format!("[step.asks]\n{env}run = 'read x < /dev/tty'\n"));

@@ -32,7 +32,7 @@ fn resume(bench: &Bench) -> Output {
 }
 
 #[test]
-fn a_killed_run_goes_on_without_repeating_what_was_finished() {
+fn a_killed_run_resumes_without_repeating_finished_steps() {
     let bench = Bench::new();
     let mut child = begun(&bench);
     child.kill().expect("it can be killed");
@@ -68,7 +68,7 @@ fn a_resumed_step_names_the_interrupted_attempt_that_still_holds_its_lock() {
 }
 
 #[test]
-fn an_interrupted_run_ends_its_steps_and_goes_on_later() {
+fn an_interrupted_run_ends_its_steps_and_can_be_resumed() {
     let bench = Bench::new();
     let child = begun(&bench);
     signal(&child, Signal::INT);
@@ -85,8 +85,7 @@ fn an_interrupted_run_ends_its_steps_and_goes_on_later() {
 fn a_run_has_one_leader_at_a_time() {
     let bench = Bench::new();
     let child = begun(&bench);
-    let output = bench.call(&["resume", &bench.run_id()]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["resume", &bench.run_id()]);
     assert!(stderr(&output).contains("is still running, led by"), "{}", stderr(&output));
     signal(&child, Signal::TERM);
     let output = child.wait_with_output().expect("it ends");
@@ -152,8 +151,7 @@ fn a_run_that_was_killed_during_its_hook_is_interrupted_until_it_is_resumed() {
     assert!(stderr(&refused).contains(&format!("windlass resume {run}")), "{}", stderr(&refused));
 
     bench.write("go", "");
-    let resumed = bench.call(&["resume", &run]);
-    assert_eq!(resumed.status.code(), Some(1), "{}", stderr(&resumed));
+    bench.ends_with(1, &["resume", &run]);
     assert_eq!(bench.read("record"), "ran\ncalled\ncalled\n", "only the hook is called again");
     assert!(stdout(&bench.call(&["history"])).contains(&run));
     assert!(!stdout(&bench.call(&["ps"])).contains(&run));
@@ -165,8 +163,7 @@ fn last_is_the_run_that_was_started_by_hand_and_none_of_its_steps() {
     bench.write("inner.toml", "name = 'inner'\n[step.deep]\nrun = 'true'\n");
     let nested = "[step.a]\nrun = '\"$WINDLASS\" run inner.toml'\n";
     bench.write("flow.toml", &format!("name = 'outer'\n{nested}"));
-    let output = bench.call(&["run", "flow.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["run", "flow.toml"]);
     let shown = stdout(&bench.call(&["show", "last"]));
     assert!(shown.contains(": outer succeeded"), "{shown}");
     assert_eq!(stdout(&bench.call(&["history"])).matches("succeeded").count(), 2);
@@ -230,7 +227,7 @@ fn output_of_an_attempt_that_was_interrupted_is_not_printed_again() {
 }
 
 #[test]
-fn a_lost_step_whose_deadline_has_passed_says_so() {
+fn a_lost_step_whose_deadline_has_passed_fails_with_that_reason() {
     let bench = Bench::new();
     let flow = format!("deadline = '1s'\n[step.only]\nrun = '{MURDER}'\n");
     bench.write("flow.toml", &flow);

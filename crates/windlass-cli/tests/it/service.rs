@@ -43,8 +43,7 @@ impl Service {
     }
 
     fn submit(&self, arguments: &[&str]) -> String {
-        let output = self.bench.call(&[&["submit", "flow.toml"], arguments].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = self.bench.ends_with(0, &[&["submit", "flow.toml"], arguments].concat());
         stdout(&output).trim().to_owned()
     }
 
@@ -272,15 +271,13 @@ fn a_worker_that_gets_a_signal_ends_once_its_steps_have() {
 fn a_second_worker_of_the_same_name_is_refused() {
     let service = Service::with("[step.a]\nrun = 'true'\n", "1");
     eventually("ready", || service.shown(&["workers"]).contains("up"));
-    let second = service.bench.call(&["worker", "--name", "one"]);
-    assert_eq!(second.status.code(), Some(75));
+    let second = service.bench.ends_with(75, &["worker", "--name", "one"]);
     assert!(
         stderr(&second).contains("a worker named one is already running"),
         "{}",
         stderr(&second)
     );
-    let bad = service.bench.call(&["worker", "--name", "../one"]);
-    assert_eq!(bad.status.code(), Some(2), "{}", stderr(&bad));
+    service.bench.ends_with(2, &["worker", "--name", "../one"]);
 }
 
 /// A display of a run, of which standard error is read.
@@ -325,8 +322,7 @@ fn attach_shows_a_run_until_it_ends_and_ends_as_it_does() {
     for line in ["a: succeeded", "b: failed", "exit code 4", "1 succeeded, 1 failed"] {
         assert!(said.contains(line), "{line}: {said}");
     }
-    let again = service.bench.call(&["attach", &run]);
-    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
+    service.bench.ends_with(1, &["attach", &run]);
 }
 
 #[test]
@@ -344,7 +340,7 @@ fn a_signal_ends_attach_and_not_the_run() {
 }
 
 #[test]
-fn the_json_of_the_service_is_as_the_schema_says() {
+fn the_json_of_the_service_matches_the_schema() {
     let service = Service::with("[step.a]\nrun = 'true'\n", "1");
     let submitted = service.shown(&["submit", "flow.toml", "--json"]);
     eventually("ready", || service.shown(&["workers"]).contains("up"));
@@ -369,14 +365,11 @@ fn a_submitted_run_is_cancelled_approved_and_retried_from_any_terminal() {
         service.shown(&["why", &run]).contains("guard ok has not passed")
     });
     service.bench.await_file("began");
-    let approved = service.bench.call(&["approve", &format!("{run}/a")]);
-    assert!(approved.status.success(), "{}", stderr(&approved));
+    service.bench.ends_with(0, &["approve", &format!("{run}/a")]);
     eventually("it failed", || service.shown(&["show", &run]).contains("failed"));
-    let resumed = service.bench.call(&["resume", &run]);
-    assert_eq!(resumed.status.code(), Some(2), "{}", stderr(&resumed));
+    let resumed = service.bench.ends_with(2, &["resume", &run]);
     assert!(stderr(&resumed).contains("was submitted to a service"), "{}", stderr(&resumed));
-    let cancelled = service.bench.call(&["cancel", &format!("{run}/b")]);
-    assert!(cancelled.status.success(), "{}", stderr(&cancelled));
+    service.bench.ends_with(0, &["cancel", &format!("{run}/b")]);
     service.wait(&run, 1);
     service.bench.write("fixed", "");
     let retried = service.bench.start(&["retry", &run, "--step", "a"]);
@@ -407,8 +400,7 @@ fn a_lock_is_held_across_a_submitted_step_and_a_script() {
     let service = Service::with(flow, "1");
     let run = service.submit(&[]);
     service.bench.await_file("began");
-    let refused = service.bench.call(&["lock", "-n", "x", "--", "true"]);
-    assert_eq!(refused.status.code(), Some(75), "{}", stderr(&refused));
+    service.bench.ends_with(75, &["lock", "-n", "x", "--", "true"]);
     let waiting = service.bench.start(&["lock", "x", "--", "sh", "-c", "echo script >> order"]);
     eventually("it waits", || service.shown(&["holders", "x"]).contains("wanted"));
     service.bench.write("go", "");
@@ -421,14 +413,11 @@ fn a_lock_is_held_across_a_submitted_step_and_a_script() {
 fn run_detach_starts_a_scheduler_and_a_worker_that_outlive_it() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 'echo done > end'\n");
-    let output = bench.call(&["run", "--detach", "flow.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", "--detach", "flow.toml"]);
     let run = stdout(&output).trim().to_owned();
-    let waited = bench.call(&["wait", &run]);
-    assert!(waited.status.success(), "{}", stderr(&waited));
+    bench.ends_with(0, &["wait", &run]);
     assert_eq!(bench.read("end"), "done\n");
-    let again = bench.call(&["run", "--detach", "flow.toml"]);
-    assert!(again.status.success(), "{}", stderr(&again));
+    bench.ends_with(0, &["run", "--detach", "flow.toml"]);
     assert!(bench.call(&["wait", "last"]).status.success());
     let log = bench.read("state/serve.log");
     assert_eq!(log.matches("schedules the submitted runs").count(), 1, "one scheduler: {log}");

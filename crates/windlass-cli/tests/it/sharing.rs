@@ -142,8 +142,7 @@ fn root_ends_what_a_user_has_left_running() {
     users.bench.await_file("held");
     signal(&alice, Signal::KILL);
     alice.wait().expect("it was killed");
-    let taken = users.bench.call(&["lock", "-n", "x", "--", "true"]);
-    assert!(taken.status.success(), "{}", stderr(&taken));
+    users.bench.ends_with(0, &["lock", "-n", "x", "--", "true"]);
     assert!(!runs(&users.bench.read("left")));
 }
 
@@ -155,8 +154,7 @@ fn one_call_by_root_leaves_nothing_that_the_user_cannot_use() {
     let state_text = state.display().to_string();
     let flow = "[step.a]\nlock = 'x'\nrun = 'echo hello'\n[step.b]\nrun = 'exit 1'\n";
     users.bench.write("flow.toml", flow);
-    let by_root = users.bench.call(&["--state", &state_text, "run", "flow.toml"]);
-    assert_eq!(by_root.status.code(), Some(1), "{}", stderr(&by_root));
+    users.bench.ends_with(1, &["--state", &state_text, "run", "flow.toml"]);
     for path in below(&home) {
         let found = fs::symlink_metadata(&path).expect("it is there");
         assert_eq!((found.uid(), found.gid()), (ALICE, ALICE), "{}", path.display());
@@ -177,7 +175,7 @@ fn one_call_by_root_leaves_nothing_that_the_user_cannot_use() {
 }
 
 #[test]
-fn who_cannot_see_a_holder_does_not_take_it_for_gone() {
+fn a_holder_that_cannot_be_seen_does_not_count_as_gone() {
     let Some(users) = Users::sharing() else { return };
     if users.call_blind(BOB, &["--version"]).is_none() {
         return;
@@ -246,7 +244,7 @@ fn the_machines_store_is_chosen_by_a_flag_and_made_on_purpose() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_can_be_looked_at() {
+fn a_read_only_store_can_be_looked_at() {
     let Some(users) = Users::new() else { return };
     users.bench.write("flow.toml", "[step.a]\nrun = 'echo hello; touch began; sleep 0.1'\n");
     let home = users.private_dir(ALICE, "home");

@@ -86,7 +86,7 @@ to retry: windlass retry RUN
 }
 
 #[test]
-fn a_quiet_run_tells_failures_and_its_end() {
+fn a_quiet_run_prints_failures_and_its_end() {
     let said = "
 x b: failed after TIME: exit code 3
 out
@@ -174,7 +174,7 @@ fn a_line_may_be_as_long_as_it_likes() {
 }
 
 #[test]
-fn a_run_goes_on_when_nobody_reads() {
+fn a_run_continues_when_its_output_is_not_read() {
     for mode in ["prefix", "raw", "group", "quiet"] {
         let bench = Bench::new();
         let flow = "\
@@ -219,7 +219,7 @@ fn a_reader_that_takes_nothing_holds_up_nothing_but_the_display() {
 }
 
 #[test]
-fn a_run_that_is_asked_to_stop_says_so_in_every_form() {
+fn a_run_that_is_asked_to_stop_reports_it_in_every_mode() {
     for arguments in [&["--output", "quiet"][..], &["--output", "group"], &["--json"]] {
         let bench = Bench::new();
         let flow = "[step.a]\nrun = \"trap '' TERM; touch begun; until test -e go; do sleep 0.01; done\"\n";
@@ -271,7 +271,7 @@ fn every_line_of_json_is_as_documented() {
 }
 
 #[test]
-fn waits_and_notices_are_told_to_programs() {
+fn waits_and_notices_are_printed_as_json() {
     let bench = Bench::new();
     let flow = r#"
 [step.a]
@@ -321,7 +321,7 @@ fn valid(validator: &Validator, lines: &str) -> Vec<Value> {
 }
 
 #[test]
-fn variables_that_say_nothing_are_as_good_as_none() {
+fn empty_variables_count_as_unset() {
     for (name, value) in
         [("WINDLASS_OUTPUT_MODE", ""), ("WINDLASS_JSON", ""), ("WINDLASS_JSON", "0")]
     {
@@ -348,15 +348,13 @@ fn variables_of_a_step_are_no_flags_of_a_windlass_inside_it() {
 }
 
 #[test]
-fn a_quiet_run_says_nothing_unless_something_goes_wrong() {
+fn a_quiet_run_prints_nothing_if_it_succeeds() {
     let bench = Bench::new();
     bench.write("flow.toml", "[step.a]\nrun = 'echo hello'\n");
-    let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
-    assert!(output.status.success());
+    let output = bench.ends_with(0, &["run", "flow.toml", "--output", "quiet"]);
     assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
     bench.write("flow.toml", "[step.a]\nrun = 'echo the reason; exit 3'\n");
-    let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
-    assert_eq!(output.status.code(), Some(1));
+    let output = bench.ends_with(1, &["run", "flow.toml", "--output", "quiet"]);
     let told = stderr(&output);
     assert!(told.contains("exit code 3") && told.contains("the reason"), "{told}");
 }

@@ -19,7 +19,7 @@ fn no_child_ignores_a_signal_that_should_end_it() {
 }
 
 #[test]
-fn children_heed_signals_also_where_the_tests_ignore_them() {
+fn children_handle_signals_that_the_tests_ignore() {
     let tests = env::current_exe().expect("it has a path");
     let ignoring = "trap '' HUP INT QUIT TERM; exec \"$0\" --exact \"$1\"";
     let mut shell = Command::new("sh");

@@ -4,8 +4,7 @@ use crate::bench::{Bench, repository, stderr, stdout};
 fn the_hello_example_runs() {
     let bench = Bench::new();
     let file = repository().join("examples/hello.toml");
-    let output = bench.call(&["run", file.to_str().expect("a plain path")]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.ends_with(0, &["run", file.to_str().expect("a plain path")]);
     let lines = "greet | hello from greet\nwork | done\nfarewell | bye\n";
     assert_eq!(stdout(&output), lines);
 }
@@ -17,32 +16,28 @@ fn a_failed_step_shows_its_output_and_fails_the_run() {
         "flow.toml",
         "[step.a]\nrun = 'echo out; echo err >&2; exit 3'\n[step.b]\nrun = 'true'\nafter = ['a']\n",
     );
-    let output = bench.call(&["run", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(1));
+    let output = bench.ends_with(1, &["run", "flow.toml"]);
     assert_eq!(stdout(&output), "a | out\na | err\n");
     let said = stderr(&output);
     assert!(said.contains(": exit code 3\n") && said.contains("b: blocked: a failed\n"), "{said}");
 }
 
 #[test]
-fn mistakes_are_told_before_anything_runs() {
+fn errors_are_reported_before_anything_runs() {
     let bench = Bench::new();
     bench
         .write("flow.toml", "[step.a]\nrun = 'touch ran'\n[step.b]\nrun = 'true'\nafter = ['c']\n");
-    let output = bench.call(&["run", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["run", "flow.toml"]);
     assert!(stderr(&output).contains("flow.toml:5:10"), "{}", stderr(&output));
     assert!(!bench.path("ran").exists() && !bench.path("state").exists());
 }
 
 #[test]
-fn what_cannot_be_found_is_told_plainly() {
+fn missing_files_and_runs_are_reported() {
     let bench = Bench::new();
-    let output = bench.call(&["run", "nothing.toml"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["run", "nothing.toml"]);
     assert!(stderr(&output).contains("cannot read nothing.toml"), "{}", stderr(&output));
-    let output = bench.call(&["resume", "zz"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = bench.ends_with(2, &["resume", "zz"]);
     assert!(stderr(&output).contains("no run \"zz\""), "{}", stderr(&output));
 }
 
@@ -50,17 +45,15 @@ fn what_cannot_be_found_is_told_plainly() {
 fn a_store_that_cannot_be_used_is_69() {
     let bench = Bench::new();
     bench.write("state", "a file where a directory should be");
-    let output = bench.call(&["lock", "x", "--", "true"]);
-    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    bench.ends_with(69, &["lock", "x", "--", "true"]);
 }
 
 #[test]
-fn a_time_without_a_unit_is_told_how_to_write_it() {
+fn the_error_for_a_time_without_a_unit_says_how_to_write_it() {
     let bench = Bench::new();
     let calls = [["--wait", "5"], ["--max-hold", "5"], ["--heartbeat-timeout", "5 years"]];
     for [option, time] in calls {
-        let output = bench.call(&["lock", "x", option, time, "--", "true"]);
-        assert_eq!(output.status.code(), Some(2));
+        let output = bench.ends_with(2, &["lock", "x", option, time, "--", "true"]);
         let how = format!("{time:?} is not a duration; write whole numbers with ms, s, m, h or d");
         assert!(stderr(&output).contains(&how), "{}", stderr(&output));
     }
@@ -86,13 +79,12 @@ fn values_are_given_on_the_command_line_and_checked_before_anything_runs() {
 }
 
 #[test]
-fn a_lock_that_is_called_like_a_primitive_is_told_why_it_cannot_be() {
+fn a_lock_cannot_have_the_name_of_a_primitive() {
     let bench = Bench::new();
     for verb in ["lock", "sem"] {
         for name in ["acquire", "release", "heartbeat", "check"] {
             for more in [&["--", "echo", "hi"][..], &["--", "echo"], &["--wait", "5s", "--", "x"]] {
-                let output = bench.call(&[&[verb, name], more].concat());
-                assert_eq!(output.status.code(), Some(2));
+                let output = bench.ends_with(2, &[&[verb, name], more].concat());
                 let why = format!("{name:?} cannot be a name: it is a verb of `windlass lock`");
                 assert!(stderr(&output).contains(&why), "{}", stderr(&output));
             }
@@ -123,7 +115,7 @@ fn what_is_too_long_to_quote_is_cut_and_the_reason_is_not() {
 }
 
 #[test]
-fn who_asks_for_too_many_slots_is_told_how_many_there_may_be() {
+fn a_request_for_too_many_slots_is_answered_with_the_maximum() {
     let (bench, _) = Bench::run("[step.a]\nrun = 'true'\n");
     for jobs in ["0", "4294967296", "99999999999", "many"] {
         let output = bench.call(&["run", "flow.toml", "-j", jobs]);
@@ -135,7 +127,7 @@ fn who_asks_for_too_many_slots_is_told_how_many_there_may_be() {
 }
 
 #[test]
-fn options_of_flock_mean_the_same_or_are_told_what_to_use_instead() {
+fn options_of_flock_mean_the_same_or_name_a_replacement() {
     let bench = Bench::new();
     for accepted in [
         &["-x"][..],
@@ -182,7 +174,7 @@ fn options_of_flock_mean_the_same_or_are_told_what_to_use_instead() {
 }
 
 #[test]
-fn a_name_that_would_not_print_as_it_is_is_refused_with_its_character() {
+fn a_name_with_an_unprintable_character_is_refused() {
     let bench = Bench::new();
     for (character, called) in [
         ('\u{202e}', "U+202E"),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::bench::{Bench, stderr};
+use crate::bench::Bench;
 
 /// A group that no machine knows by name, and its members.
 pub(crate) const GROUP: u32 = 71_199;
@@ -48,8 +48,7 @@ impl Users {
     /// As [`Users::new`], with a store that Alice and Bob share.
     pub(crate) fn sharing() -> Option<Self> {
         let users = Self::new()?;
-        let made = users.bench.call(&["store", "init", "--group", &GROUP.to_string()]);
-        assert!(made.status.success(), "{}", stderr(&made));
+        users.bench.ends_with(0, &["store", "init", "--group", &GROUP.to_string()]);
         Some(users)
     }
 

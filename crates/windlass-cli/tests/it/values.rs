@@ -11,7 +11,7 @@ fn said(bench: &Bench, flow: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_name_behind_a_dollar_is_the_shells_own_wherever_it_stands() {
+fn a_name_after_a_dollar_is_the_shells_own_in_every_context() {
     let hostile = "branch=(touch canary)";
     for shell in ["sh", "bash"] {
         let flow = format!(
@@ -52,7 +52,7 @@ END
 }
 
 #[test]
-fn doubled_braces_write_single_ones_wherever_a_value_could_stand() {
+fn doubled_braces_write_single_ones_in_every_context() {
     let flow = r#"
         [params]
         v = "value"

@@ -55,7 +55,7 @@ fn holding_locks_and_slots() {
 }
 
 #[test]
-fn guards_people_and_events() {
+fn guards_decisions_and_events() {
     check("ask");
 }
 

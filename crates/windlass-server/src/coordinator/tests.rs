@@ -41,7 +41,7 @@ fn depose(store: &mut Store, run: &str) {
 }
 
 #[test]
-fn a_run_that_cannot_go_on_leaves_no_step_running() {
+fn a_run_that_an_error_stops_leaves_no_step_running() {
     let dir = tempfile::tempdir().expect("a directory");
     let open = || Store::open(&dir.path().join("state")).expect("a store");
     let text = "concurrency = 2\n\

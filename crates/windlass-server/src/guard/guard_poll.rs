@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn re_checks_used_up_and_nothing_to_wake_it_is_decided_as_at_the_timeout() {
+    fn used_up_retries_count_as_a_timeout_if_no_event_can_follow() {
         let mut poll = poll("retry = { max = 2, interval = '3s' }\non_timeout = 'fail'");
         for seconds in [0, 3, 6] {
             in_vain(&mut poll, seconds);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_it_look_at_once_also_when_its_re_checks_are_used_up() {
+    fn an_event_causes_a_check_even_if_the_retries_are_used_up() {
         let mut poll = poll(
             "retry = { max = 1, interval = '3s' }\ntimeout = '1m'\nwake_on = ['a:*']\non_timeout = 'fail'",
         );
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn many_events_before_a_check_are_one_reason_to_look() {
+    fn many_events_before_a_check_cause_one_check() {
         let mut poll = poll("retry = { max = 1, interval = '3s' }\non_timeout = 'fail'");
         in_vain(&mut poll, 0);
         [1, 1, 2].map(at).into_iter().for_each(|now| poll.wake(now));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_guard_says_so_once_and_goes_on_checking() {
+    fn a_blocked_guard_is_reported_once_and_checked_further() {
         let mut poll = poll("retry = { max = 1, interval = '5s' }\ntimeout = '7s'");
         in_vain(&mut poll, 0);
         in_vain(&mut poll, 5);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escalated_guard_waits_for_a_person() {
+    fn an_escalated_guard_waits_for_a_decision() {
         let mut poll = poll("timeout = '5s'\non_timeout = 'escalate'");
         in_vain(&mut poll, 0);
         assert_eq!(poll.step(at(0)), wait(5));

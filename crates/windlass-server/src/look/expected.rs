@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_of_a_step_that_waits_for_nobody() {
+    fn a_step_that_waits_for_no_other_has_no_estimate() {
         check(&[step("a", StepState::Waiting, &[])], &[("a", 10)], None);
     }
 

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_the_time_in_which_somebody_tried() {
+    fn only_the_time_of_attempts_and_delays_counts() {
         use AttemptEnd::{Failed, Interrupted, Lost, Retry, Success};
         check(&[(10, 40, Success)], 30);
         // A wait for the next attempt belongs to it.

@@ -49,7 +49,7 @@ const LONG: Duration = Duration::from_secs(600);
 const DEAF: &str = "trap '' TERM; (exec cat <&3) & echo; cat <&3";
 
 #[test]
-fn a_tree_that_ends_when_asked_is_told_at_once_while_others_use_their_grace() {
+fn a_tree_that_ends_when_asked_is_reported_at_once_while_others_use_their_grace() {
     let (reaper, told) = reaper();
     let mut deaf = start("reaper-1", DEAF);
     let mut polite = start("reaper-2", "setsid cat <&3 & echo; exec cat <&3");
@@ -95,7 +95,7 @@ fn one_that_starts_others_all_the_time_does_not_get_away() {
 }
 
 #[test]
-fn one_that_has_left_the_group_since_the_look_is_asked_by_itself() {
+fn a_process_that_has_left_the_group_is_signalled_by_itself() {
     let mut child = start("reaper-6", "setsid sh -c 'echo; exec cat <&3' & exec cat <&3");
     let mut dying = Dying::new(request(6, "reaper-6", &child, KillPlan::ask(LONG)));
     let found = search::members(&[dying.request.wanted()], |_, _| ()).expect("they can be listed");

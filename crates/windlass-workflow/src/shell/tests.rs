@@ -57,7 +57,7 @@ fn single_quotes_are_closed_and_opened_again() {
 }
 
 #[test]
-fn inside_a_substitution_quotes_begin_anew() {
+fn a_substitution_has_its_own_quotes() {
     check(r#"echo "$(echo {v})""#, r#"echo "$(echo "${V}")""#);
     check(r#"echo "$(echo "{v}" '{v}')""#, r#"echo "$(echo "${V}" ''"${V}"'')""#);
     check(r#"echo $( (echo {v}) ) {v}"#, r#"echo $( (echo "${V}") ) "${V}""#);

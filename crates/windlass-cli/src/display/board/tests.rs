@@ -44,7 +44,7 @@ fn running(board: &Board) -> Vec<&str> {
 }
 
 #[test]
-fn every_step_is_counted_where_it_stands() {
+fn every_step_is_counted_in_its_state() {
     let mut board = board();
     board.apply(change("fetch", Running, 1, 0));
     assert_eq!(board.counts(), Counts { running: 1, ..Counts::default() });
@@ -64,7 +64,7 @@ fn every_step_is_counted_where_it_stands() {
 }
 
 #[test]
-fn an_event_tells_how_long_the_attempt_took() {
+fn an_event_has_the_time_of_its_attempt() {
     let mut board = board();
     board.apply(change("fetch", Running, 1, 1_000));
     let again = board.apply(because("exit code 6", change("fetch", Pending, 1, 1_500)));
@@ -100,7 +100,7 @@ fn a_step_that_has_begun_may_wait_and_still_runs() {
 }
 
 #[test]
-fn a_blocked_step_names_who_stands_in_its_way() {
+fn a_blocked_step_names_the_step_that_blocks_it() {
     let mut board = board();
     board.apply(change("fetch", Success, 1, 0));
     board.apply(change("test", Failed, 1, 0));

@@ -123,7 +123,7 @@ fn a_finished_step_is_one_line() {
 }
 
 #[test]
-fn a_run_that_stops_says_so_also_in_plain_letters() {
+fn a_stopping_run_is_shown_also_in_ascii() {
     let board = busy();
     let mut layout = layout(70, 24);
     layout.style.letters = Letters::Ascii;

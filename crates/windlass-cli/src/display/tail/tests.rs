@@ -101,7 +101,7 @@ fn every_line_has_its_prefix() {
 }
 
 #[test]
-fn the_last_line_is_one_that_says_something() {
+fn the_last_line_is_not_blank() {
     let log = Log::new();
     let check = |text: &[u8], expected: &str| {
         fs::write(log.path(), text).expect("it can be written");

@@ -100,7 +100,7 @@ fn table() -> Vec<(&'static str, Vec<u8>, i32)> {
 }
 
 #[test]
-fn every_broken_file_is_told_with_its_name() {
+fn every_invalid_file_is_reported_with_its_name() {
     let bench = Bench::new();
     for (name, bytes, expected) in table() {
         let file = format!("{name}.toml");
@@ -119,7 +119,7 @@ fn every_broken_file_is_told_with_its_name() {
 }
 
 #[test]
-fn what_is_no_file_is_told_with_its_name() {
+fn paths_that_are_no_files_are_reported_with_their_names() {
     let bench = Bench::new();
     symlink("loop", bench.path("loop")).expect("it can be made");
     let long = "a".repeat(5000);
@@ -147,7 +147,7 @@ fn what_is_no_file_is_told_with_its_name() {
 }
 
 #[test]
-fn a_workflow_comes_from_a_pipe_as_well() {
+fn a_workflow_is_read_from_a_pipe() {
     let bench = Bench::new();
     bench.write("flow.toml", GOOD);
     let output = super::script(&bench, "cat flow.toml | \"$WINDLASS\" run /dev/stdin");

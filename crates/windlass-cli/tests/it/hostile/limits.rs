@@ -32,7 +32,7 @@ fn without_open_files_nothing_breaks_and_nothing_is_taken_from_others() {
 }
 
 #[test]
-fn a_limit_on_file_sizes_is_69_and_a_run_goes_on_without_it() {
+fn a_limit_on_file_sizes_ends_with_69_and_the_run_resumes_without_it() {
     let bench = bench();
     for blocks in [0, 1, 8, 64] {
         for verb in ["run flow.toml", "emit a:b", "ps"] {
@@ -76,7 +76,7 @@ fn as_nobody(bench: &Bench, text: &str) -> Option<std::process::Output> {
 }
 
 #[test]
-fn without_rights_everything_is_told() {
+fn missing_permissions_are_reported() {
     let bench = bench();
     bench.write("secret.toml", GOOD);
     let Some(output) = as_nobody(&bench, "\"$WINDLASS\" emit a:b") else { return };
@@ -108,7 +108,7 @@ fn without_rights_everything_is_told() {
 
 /// A user of its own has no processes but those of this test.
 #[test]
-fn where_no_process_can_be_had_steps_wait_until_others_have_ended() {
+fn without_room_for_a_process_steps_wait_until_others_have_ended() {
     let bench = Bench::new();
     bench.write(
         "flow.toml",
@@ -134,7 +134,7 @@ fn where_no_process_can_be_had_steps_wait_until_others_have_ended() {
 /// The first step leaves its leader no file to open, and the second one prints a moment later, which
 /// then cannot be written. The end of the first is stored by then, or it is not.
 #[test]
-fn a_run_that_stops_for_lack_of_files_has_told_what_is_stored() {
+fn a_run_that_stops_for_lack_of_files_has_shown_what_is_stored() {
     for moment in ["0", "0.005", "0.01", "0.02", "0.03"] {
         let bench = Bench::new();
         let none = "prlimit --pid $PPID --nofile=3:3; touch ended";

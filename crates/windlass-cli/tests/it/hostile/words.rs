@@ -84,17 +84,17 @@ fn check_words(verbs: &[&[&str]]) {
 }
 
 #[test]
-fn hostile_words_to_those_who_coordinate_are_borne() {
+fn coordination_verbs_survive_hostile_arguments() {
     check_words(&VERBS[..7]);
 }
 
 #[test]
-fn hostile_words_to_those_who_look_and_steer_are_borne() {
+fn verbs_that_look_and_steer_survive_hostile_arguments() {
     check_words(&VERBS[7..16]);
 }
 
 #[test]
-fn hostile_words_to_those_who_read_files_are_borne() {
+fn verbs_that_read_files_survive_hostile_arguments() {
     check_words(&VERBS[16..]);
 }
 

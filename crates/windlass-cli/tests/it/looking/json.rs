@@ -57,7 +57,7 @@ pub(crate) fn check_line(line: &str) {
 }
 
 #[test]
-fn every_line_is_as_the_schema_says() {
+fn every_line_matches_the_schema() {
     let mut lines = Lines::new();
     let mut stage = Stage::new();
     nightly(&mut stage);
@@ -178,7 +178,7 @@ fn words(field: &Value) -> BTreeSet<&str> {
 }
 
 #[test]
-fn every_event_is_told_of_in_the_docs() {
+fn every_event_is_documented() {
     let docs = fs::read_to_string(repository().join("docs/command.md")).expect("it is there");
     for event in events(&schema()) {
         assert!(docs.contains(&format!("`{event}`")), "docs/command.md does not tell of {event}");

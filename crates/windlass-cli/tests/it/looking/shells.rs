@@ -33,7 +33,7 @@ fn a_shell_is_offered_verbs_runs_and_steps() {
 }
 
 #[test]
-fn completions_look_where_the_line_says_that_the_store_is() {
+fn completions_read_the_store_that_the_command_line_names() {
     let mut stage = Stage::new();
     stage.submit("3fa9c2d1", "nightly", NIGHTLY);
     let state = stage.bench.path("state");
@@ -77,15 +77,13 @@ fn there_is_a_manual_page_for_every_verb() {
     let page = stdout(&bench.call(&["man"]));
     assert!(page.contains(".TH windlass 1") && page.contains("windlass\\-why(1)"), "{page}");
     let pages = bench.path("pages");
-    let output = bench.call(&["man", "--dir", pages.to_str().expect("a plain path")]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["man", "--dir", pages.to_str().expect("a plain path")]);
     for verb in verbs(&bench) {
         let page = bench.read(&format!("pages/windlass-{verb}.1"));
         assert!(page.contains("windlass"), "{verb}: {page}");
         assert!(page.contains("Example"), "{verb} has no example: {page}");
     }
-    let nowhere = bench.call(&["man", "--dir", "/dev/null/man"]);
-    assert_eq!(nowhere.status.code(), Some(2));
+    let nowhere = bench.ends_with(2, &["man", "--dir", "/dev/null/man"]);
     assert!(stderr(&nowhere).contains("cannot write manual pages to /dev/null/man"));
 }
 
@@ -124,8 +122,7 @@ fn the_picture_is_one_file_in_which_no_name_is_a_tag() {
     stage.journal("0 retry a[<x>&] 1 \"no\"\n1000 start a[<x>&]\n5000 success a[<x>&]");
     stage.end(5000, "succeeded");
     let bench = &stage.bench;
-    let output = bench.call(&["show", "last", "--svg", "run.svg"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    bench.ends_with(0, &["show", "last", "--svg", "run.svg"]);
     let picture = bench.read("run.svg");
     assert!(picture.starts_with("<svg xmlns") && picture.ends_with("</svg>\n"), "{picture}");
     assert!(picture.contains("prefers-color-scheme: dark"));

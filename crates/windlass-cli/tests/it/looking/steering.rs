@@ -35,7 +35,7 @@ fn a_log_is_followed_until_the_run_ends() {
 }
 
 #[test]
-fn whoever_follows_a_run_is_told_that_it_was_interrupted() {
+fn following_a_run_reports_that_it_was_interrupted() {
     let bench = Bench::new();
     bench.write("flow.toml", SLOW);
     let mut run = bench.start(&["run", "flow.toml"]);
@@ -73,7 +73,7 @@ fn a_log_has_what_follows_a_step_in_any_case_and_the_hooks() {
 }
 
 #[test]
-fn what_stands_in_the_place_of_a_log_is_reported_and_the_other_logs_are_printed() {
+fn an_unreadable_log_is_reported_and_the_other_logs_are_printed() {
     let (bench, _) =
         Bench::run("[step.a]\nrun = 'echo a'\n[step.b]\nafter = 'a'\nrun = 'echo b'\n");
     let log = bench.path("state/runs").join(bench.run_id()).join("1-a.1.log");
@@ -100,7 +100,7 @@ fn what_stands_in_the_place_of_a_log_is_reported_and_the_other_logs_are_printed(
 }
 
 #[test]
-fn a_skipped_step_says_what_it_was_not_needed_for() {
+fn a_skipped_step_names_the_reason() {
     let (bench, _) = Bench::run(
         "[step.a]\nrun = 'true'\n[step.page]\nafter = { a = 'failed' }\nrun = 'true'\n\
          [step.maybe]\nwhen = 'false'\nrun = 'true'\n",
@@ -170,7 +170,7 @@ fn logs_that_belong_to_no_run_are_removed_and_nothing_else_is() {
 }
 
 #[test]
-fn a_run_that_somebody_leads_is_never_forgotten() {
+fn prune_never_deletes_a_running_run() {
     let bench = Bench::new();
     bench.write("flow.toml", SLOW);
     let mut run = bench.start(&["run", "flow.toml"]);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_told_which_items_they_have_and_no_two_have_the_same() {
+    fn no_two_steps_have_the_same_item() {
         let text = "[resource]\ngpu = { items = ['a', 'b', 'c'], env = 'GPU' }\n\
             \"a-b\" = { items = ['x'] }\n\
             [step.one]\nrun = 'true'\nuse = { gpu = 1 }\n\

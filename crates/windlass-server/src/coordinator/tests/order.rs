@@ -107,7 +107,7 @@ fn the_last_steps_share_a_sync_with_the_end_of_the_run() {
 }
 
 #[test]
-fn what_is_made_ready_and_cannot_be_started_is_told() {
+fn an_order_that_cannot_be_started_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(&dir.path().join("state")).expect("it can be made");
     let text = "[step.a]\nrun = 'true'\n\

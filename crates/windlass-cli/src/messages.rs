@@ -1,14 +1,15 @@
-//! Talk and diagnostics, which go to stderr.
+//! Messages on standard error.
 
 use crate::style::plain;
 
-/// How many letters there are of what is quoted in a message, at most.
+/// The maximum number of characters of a quoted argument in a message.
 const QUOTED: usize = 100;
-/// How many letters the line of a message has at most; what is hostile or mistaken may have more.
+/// The maximum number of characters of a line of a message, which may quote hostile input.
 const LONGEST: usize = 1000;
 
-/// A message that does nothing to a terminal, whatever names it has in it, and comes to an end.
-pub(crate) fn tame(message: &str) -> String {
+/// Returns a message that does not change the terminal, whatever names it contains, with lines of limited
+/// length.
+pub(crate) fn printable(message: &str) -> String {
     let lines = message.lines().map(|line| cut_inside(&plain(line), LONGEST));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -18,8 +19,8 @@ pub(crate) fn quoted(text: &str) -> String {
     cut_inside(text, QUOTED)
 }
 
-/// The text in at most so many letters. What is left out is in the middle: a message begins with what
-/// is wrong, and ends with the reason.
+/// Cuts a text to this many characters in its middle: a message begins with what is wrong, and ends with
+/// the reason.
 fn cut_inside(text: &str, longest: usize) -> String {
     let length = text.chars().count();
     if length <= longest {
@@ -30,8 +31,8 @@ fn cut_inside(text: &str, longest: usize) -> String {
     text.chars().take(begin).chain(mark.chars()).chain(text.chars().skip(length - end)).collect()
 }
 
-/// As the standard one, which panics if the stream is closed: `windlass run … 2>&1 | head -1` must
-/// not end a run, nor change how any command ends.
+/// Does the same as the standard macro, but does not panic if the stream is closed: `windlass run … 2>&1
+/// | head -1` must neither end a run nor change an exit code.
 macro_rules! eprintln {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -46,14 +47,14 @@ mod tests {
     #[test]
     fn a_message_is_cut_in_the_middle() {
         let message = format!("no run is called {}: look elsewhere\nthat is all", "x".repeat(5000));
-        let tame = tame(&message);
-        assert!(tame.starts_with("no run is called xxx"), "{tame}");
-        assert!(tame.contains("x~4033 more~x"), "{tame}");
-        assert!(tame.ends_with("xx: look elsewhere\nthat is all"), "{tame}");
+        let printable = printable(&message);
+        assert!(printable.starts_with("no run is called xxx"), "{printable}");
+        assert!(printable.contains("x~4033 more~x"), "{printable}");
+        assert!(printable.ends_with("xx: look elsewhere\nthat is all"), "{printable}");
     }
 
     #[test]
-    fn what_is_short_is_quoted_as_it_is() {
+    fn short_input_is_quoted_without_changes() {
         let letters = "é".repeat(QUOTED);
         assert_eq!(quoted(&letters), letters);
         assert_eq!(quoted(&(letters.clone() + "é")).chars().count(), QUOTED + "~1 more~".len());
