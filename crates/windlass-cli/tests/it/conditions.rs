@@ -101,8 +101,10 @@ fn approve_and_reject_decide_about_the_guard_of_a_step() {
     let mut asked: Vec<_> = bench.read("asked").lines().map(str::to_owned).collect();
     asked.sort();
     assert_eq!(asked, ["ok a", "ok b"]);
-    let nobody = bench.ends_with(2, &["approve", &format!("{run}/a")]);
-    assert!(stderr(&nobody).contains("has ended: success"), "{}", stderr(&nobody));
+    let again = stderr(&bench.ends_with(0, &["approve", &format!("{run}/a")]));
+    assert!(again.starts_with(&format!("already approved in run {run}: a (guard ok")), "{again}");
+    let other = stderr(&bench.ends_with(2, &["reject", &format!("{run}/a")]));
+    assert!(other.contains("approved"), "{other}");
 }
 
 #[test]

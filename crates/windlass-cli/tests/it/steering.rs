@@ -301,7 +301,10 @@ fn an_approval_before_the_guard_is_refused_with_the_state_of_the_step() {
         assert!(why.contains(step), "{why}");
     }
     let output = bench.ends_with(0, &["approve", "last/ship"]);
-    assert_eq!(stderr(&output), format!("approved in run {run}: ship[eu], ship[us]\n"));
+    assert_eq!(
+        stderr(&output),
+        format!("approved in run {run}: ship[eu] (guard ok), ship[us] (guard ok)\n")
+    );
     assert!(child.wait().expect("it ends").success());
     refused("last/ship", &format!("step \"ship[eu]\" of run {run} has ended: success"));
 }
