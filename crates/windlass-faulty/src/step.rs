@@ -7,19 +7,24 @@
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Resource, Rlimit, Signal, getppid, kill_process, setrlimit, setsid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpgid, getppid, kill_process, setpgid, setrlimit, setsid,
+};
 
 /// How often a process of a chain starts the next one, so that no chain outlives its test for long.
 const HOPS: usize = 10_000;
 /// The argument of a process of a chain, before how many follow.
 const HOPS_LEFT: &str = "hops=";
+
+/// The argument of a process that joins a group, before its number.
+const GROUP: &str = "group=";
 
 /// One attempt of a step.
 struct Attempt {
@@ -32,6 +37,10 @@ struct Attempt {
 
 fn main() -> ExitCode {
     let argument = env::args().nth(1).unwrap_or_default();
+    if let Some(group) = argument.strip_prefix(GROUP) {
+        join(group.parse().expect("a number"));
+        return ExitCode::SUCCESS;
+    }
     if let Some(hops) = argument.strip_prefix(HOPS_LEFT) {
         hop(hops.parse().expect("a number"));
         return ExitCode::SUCCESS;
@@ -143,6 +152,12 @@ fn child(place: &str) -> Child {
             setrlimit(Resource::Locks, none).expect("there is no hard limit");
             next_hop(HOPS)
         }
+        "joined" => {
+            let group = getpgid(getppid()).expect("the parent runs");
+            let mut command = Command::new("/proc/self/exe");
+            command.arg(format!("{GROUP}{}", group.as_raw_nonzero()));
+            command
+        }
         other => panic!("unknown place: {other}"),
     };
     match place {
@@ -151,7 +166,23 @@ fn child(place: &str) -> Child {
         _ => &mut command,
     };
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("it runs")
+    if place != "joined" {
+        return command.spawn().expect("it runs");
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it runs");
+    let joined = child.stdout.take().expect("a pipe").read(&mut [0]).expect("it says so");
+    assert_eq!(joined, 1, "it has joined the group");
+    child
+}
+
+/// Joins the group of the leader, and does not end by itself before its test does.
+fn join(group: i32) {
+    setpgid(None, Pid::from_raw(group)).expect("it is in the same session");
+    print!(".");
+    std::io::stdout().flush().expect("the parent listens");
+    while fs::exists("held").is_ok_and(|exists| exists) {
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// One process of a chain: leaves its session, starts the next process, and ends.

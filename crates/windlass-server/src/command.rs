@@ -62,6 +62,9 @@ pub(crate) enum ResolveError {
     /// A name that it holds was lost before it could start.
     #[error("{name} was lost before, {how}")]
     Lost { name: Name, how: &'static str },
+    /// An earlier attempt goes on.
+    #[error("processes {pids:?} of an earlier attempt could not be ended")]
+    Unended { pids: Vec<u32> },
 }
 
 /// Says why a variable has no value, and what has to be written for it to have one.

@@ -85,6 +85,9 @@ pub struct Ended {
     pub flaw: Option<String>,
     /// The processes that it left running and that had to be ended, each as `name (pid)`.
     pub left: Vec<String>,
+    /// The processes that it has started and that could not be ended.
+    #[serde(default)]
+    pub unended: Vec<u32>,
 }
 
 /// How many of the processes that an attempt left running are named.
@@ -129,6 +132,6 @@ impl Ended {
 impl From<Exit> for Ended {
     /// An end that took nothing.
     fn from(exit: Exit) -> Self {
-        Self { exit, usage: Usage::default(), flaw: None, left: Vec::new() }
+        Self { exit, usage: Usage::default(), flaw: None, left: Vec::new(), unended: Vec::new() }
     }
 }

@@ -24,8 +24,11 @@ const MOST_ROUNDS: usize = 10;
 pub(crate) struct Orphans {
     /// The list of the children of the first thread, to which the kernel gives orphans.
     list: Option<File>,
-    /// The group of this process. Attempts have groups of their own, so no process in it is theirs.
+    /// The group of this process, and the tag in its resource limit. A child with both was started by a library
+    /// that this process uses: attempts have groups of their own, and a process of theirs that joins this group
+    /// keeps its tag.
     group: u32,
+    limit_tag: Option<LimitTag>,
 }
 
 /// An orphan that is alive.
@@ -56,7 +59,7 @@ impl Orphans {
         let list = File::open(format!("/proc/{this}/task/{this}/children")).ok();
         // Not by `getpgrp`: in a namespace of processes the group may be outside, and has no number here.
         let group = proc_fs::alive(this).map_or(0, |this| this.group);
-        Ok(Self { list, group })
+        Ok(Self { list, group, limit_tag: LimitTag::of_process(this) })
     }
 
     /// Returns the orphans that are alive, and reaps those that have ended. What an orphan has started became
@@ -84,7 +87,11 @@ impl Orphans {
         let (tags, limit_tag) = (proc_fs::tags(child)?, LimitTag::of_process(child));
         // Asked afterwards: a process that is ending seems to carry nothing.
         match proc_fs::stat(child)? {
-            Found::Process(process, _) if process.group == self.group => Ok(Child::Stranger),
+            Found::Process(process, _)
+                if (process.group, limit_tag) == (self.group, self.limit_tag) =>
+            {
+                Ok(Child::Stranger)
+            }
             Found::Process(process, Stage::Ended) => {
                 match pid(process.pid).map_or(Ok(None), reap) {
                     // Another run in this process may have been faster.

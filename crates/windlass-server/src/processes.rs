@@ -21,7 +21,6 @@ mod job;
 mod poller;
 mod running;
 
-use std::collections::BTreeMap;
 use std::io::{self, PipeReader};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -47,7 +46,7 @@ use crate::log_pipe::{self, LogPipe};
 use crate::log_pipes::{self, LogPipes};
 use crate::orphans::Orphans;
 use crate::poll::poll;
-use crate::proc_fs::{self, Found, Process, Stage};
+use crate::proc_fs::{self, Found, Process};
 use crate::process_tag;
 use crate::reaper::{Gone, KillPlan, KillRequest, Reaper};
 use crate::search::Sight;
@@ -67,9 +66,6 @@ pub(crate) struct Processes {
     poller: Poller,
     running: RunningJobs,
     orphans: Orphans,
-    /// The processes of jobs that have ended without them, because they could not be ended, by the subjects
-    /// of the jobs.
-    unended: BTreeMap<String, Vec<Process>>,
     /// When to look for orphans next.
     sweep_at: Instant,
     launcher: Launcher,
@@ -118,7 +114,6 @@ impl Processes {
             poller: Poller::new(news, &messages)?,
             running: RunningJobs::default(),
             orphans: Orphans::receive()?,
-            unended: BTreeMap::new(),
             sweep_at: Instant::now() + SWEEP_INTERVAL,
             launcher: Launcher::new()?,
             pipes: LogPipes::new(),
@@ -166,12 +161,6 @@ impl Processes {
             // A process whose end would not be noticed must not run.
             process.abandon().err().unwrap_or(error)
         })
-    }
-
-    /// Returns the processes of earlier jobs of the same subject that could not be ended, and that still run.
-    pub(crate) fn unended(&self, subject: &str) -> Vec<Process> {
-        let runs = |process: &&Process| proc_fs::is_alive(process);
-        self.unended.get(subject).into_iter().flatten().filter(runs).copied().collect()
     }
 
     /// Returns whether no process is left whose end would free an open file.
@@ -300,7 +289,13 @@ impl Processes {
     /// Concludes a job whose own process has ended, if nothing else is left of it. Otherwise waits for the
     /// rest, also after the reaper has searched: it can miss processes that others start meanwhile.
     fn on_exited(&mut self, job: Job, orphaned: &Orphaned) -> io::Result<Option<(Job, Ended)>> {
-        let running = self.running.get(job).expect("a job that has exited is running");
+        let running = self.running.get_mut(job).expect("a job that has exited is running");
+        if let TreeState::Stuck { left } = &mut running.tree {
+            left.retain(proc_fs::is_alive);
+            if left.is_empty() {
+                running.tree = TreeState::Free;
+            }
+        }
         match &running.tree {
             TreeState::Free => {
                 let left = self.running.left_by(job, &orphaned.orphans);
@@ -312,23 +307,15 @@ impl Processes {
             }
             TreeState::Ending(_) => Ok(None),
             TreeState::Stuck { left } => {
-                let left = left.clone();
+                let left = proc_fs::pids_of(left);
                 Ok(self.conclude(job, &left))
             }
         }
     }
 
     fn orphans(&mut self) -> io::Result<Orphaned> {
-        let (found, mut sight) = self.orphans.look()?;
-        let mut orphans = Vec::new();
-        for orphan in found {
-            let owner = self.running.owner(&orphan, &self.tag);
-            match (owner, orphan.stage) {
-                // It may have carried something before.
-                (Owner::Unknown, Stage::Exiting) => sight = Sight::Partial,
-                _ => orphans.push((orphan.process, owner)),
-            }
-        }
+        let (found, sight) = self.orphans.look()?;
+        let orphans = found.iter().map(|o| (o.process, self.running.owner(o, &self.tag))).collect();
         Ok(Orphaned { orphans, sight })
     }
 
@@ -391,7 +378,7 @@ impl Processes {
 
     /// Reaps the process of a job of which nothing else is left, except the processes `left`, which cannot be
     /// ended. Returns how it ended, unless its log or its outputs take time.
-    fn conclude(&mut self, job: Job, left: &[Process]) -> Option<(Job, Ended)> {
+    fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
         let Running { process, settings, signalled, .. } = self.running.remove(job)?;
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
@@ -400,9 +387,8 @@ impl Processes {
         ended.left = signalled;
         let log = self.pipes.finish(process.id()).expect("each process has a log");
         if !left.is_empty() {
-            let pids = proc_fs::pids_of(left);
-            ended.flaw = Some(format!("processes {pids:?} that it has started cannot be ended"));
-            self.unended.insert(settings.subject, left.to_vec());
+            ended.flaw = Some(format!("processes {left:?} that it has started cannot be ended"));
+            ended.unended = left.to_vec();
         }
         if !ended.is_success() {
             // Users look for the log of a failure, also if it is empty.

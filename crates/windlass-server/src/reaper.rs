@@ -276,8 +276,11 @@ impl Dying {
             match tree::signal(process, if is_signalled { &[] } else { signals }) {
                 Ok(Reach::In(handle)) => self.watched.extend(files::to_keep(handle)),
                 Ok(Reach::Out(handle)) => {
-                    self.watched.extend(files::to_keep(handle));
                     out_of_reach += 1;
+                    // Once it should be killed, its end is not waited for.
+                    if !killing {
+                        self.watched.extend(files::to_keep(handle));
+                    }
                 }
                 // It has ended meanwhile, so another pass is due.
                 Err(_) => {}

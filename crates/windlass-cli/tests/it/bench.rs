@@ -145,12 +145,14 @@ pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Whether the process runs; one that only waits to be reaped has no command line any more.
+/// Whether a thread of the process runs; one that has ended waits to be reaped.
 pub(crate) fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    // Behind the name, which may contain anything. One that has ended waits to be reaped.
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    // The fields behind the name, which may contain anything.
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let is_first_thread_over = fields.first().is_none_or(|state| matches!(*state, "Z" | "X"));
+    let threads = fields.get(17).and_then(|threads| threads.parse::<u32>().ok());
+    !is_first_thread_over || threads.is_some_and(|threads| threads > 1)
 }
 
 pub(crate) fn stdout(output: &Output) -> String {

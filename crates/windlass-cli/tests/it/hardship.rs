@@ -257,6 +257,8 @@ fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
     eventually("the step has a process", || coordinator().and_then(child_of).is_some());
     let pid = coordinator().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it runs");
     kill_process(pid, Signal::KILL).expect("it can be killed");
+    // The tracer holds up the end of each thread.
+    eventually("it has ended", || !runs(&pid.as_raw_nonzero().to_string()));
 
     bench.ends_with(0, &["resume", &bench.run_id()]);
     tracer.wait().expect("everything that it watches has ended");

@@ -1,7 +1,7 @@
 //! Processes that have cleared their environment, and with it the words by which Windlass finds the
 //! processes of an attempt: they belong to their step all the same.
 
-use crate::bench::{Bench, eventually, runs, stderr};
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
 use crate::users::{ALICE, BOB, Users};
 
 /// Where a process is that has cleared its environment.
@@ -117,6 +117,25 @@ fn resume_ends_what_has_no_environment_before_the_step_begins_again() {
         let bench = killed(place);
         let output = bench.call(&["resume", &bench.run_id()]);
         assert!(output.status.success(), "{place:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_worker_ends_what_has_no_environment_before_it_executes_a_step_again() {
+    for place in Place::ALL {
+        let bench = bench(place, KILLS);
+        let mut scheduler = bench.start(&["serve", "--no-worker"]);
+        let run = stdout(&bench.call(&["submit", "flow.toml"]));
+        let killed = bench.call(&["worker", "--name", "one"]);
+        assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
+        check_left(&bench, place);
+        let mut worker = bench.start(&["worker", "--name", "one"]);
+        let output = bench.call(&["wait", run.trim()]);
+        assert!(output.status.success(), "{place:?}: {}", stderr(&output));
+        for process in [&mut worker, &mut scheduler] {
+            process.kill().expect("it runs");
+            process.wait().expect("it was killed");
+        }
     }
 }
 

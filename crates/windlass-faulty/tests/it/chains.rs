@@ -118,6 +118,15 @@ fn a_step_begins_after_a_chain_without_any_mark_while_no_other_step_runs() {
 }
 
 #[test]
+fn a_step_begins_after_a_process_that_has_joined_the_group_of_the_leader() {
+    let steps = rounds(3, 100);
+    let chains = Chains::with_flow(&one_after_the_other(steps, "joined", ""));
+    let status = chains.call(&["run", "flow.toml"]);
+    chains.check(steps);
+    assert!(status.success(), "{}", chains.read("stderr"));
+}
+
+#[test]
 fn a_retry_begins_after_the_chain_of_the_last_attempt_though_it_ignores_sigterm() {
     let attempts = rounds(10, 300);
     let flow = format!(
@@ -192,4 +201,20 @@ fn slots_are_taken_over_after_the_chains_of_killed_holders() {
         }
         chains.check(time * 3 + 3);
     }
+}
+
+#[test]
+fn a_worker_begins_after_the_chains_of_its_killed_life() {
+    let times = rounds(6, 300);
+    let flow = format!("[step.a]\nrun = ['{STEP}', 'lock=x', 'child=chain', 'kill=worker']\n");
+    let chains = Chains::with_flow(&flow);
+    let mut scheduler = chains.command(&["serve", "--no-worker"]).spawn().expect("it runs");
+    assert!(chains.call(&["submit", "flow.toml"]).success(), "{}", chains.read("stderr"));
+    for time in 0..times {
+        let status = chains.call(&["worker", "--name", "one", "--slots", "1"]);
+        assert_eq!(status.code(), None, "it was killed: {}", chains.read("stderr"));
+        chains.check(time + 1);
+    }
+    scheduler.kill().expect("it runs");
+    scheduler.wait().expect("it was killed");
 }

@@ -78,9 +78,6 @@ pub(crate) struct Order<K = OrderId> {
     /// What to run, and with which environment; or why that is unknown. Such an order is reported as
     /// ended, with the reason in its log.
     pub(crate) command: Result<CommandSpec, String>,
-    /// What it works for: a step, a condition or a hook. No attempt of a step begins beside processes that an
-    /// earlier one has left and that cannot be ended.
-    pub(crate) subject: String,
     /// The tag that its processes carry beside that of the run. No other order has it.
     pub(crate) tag: String,
     /// Where its output goes; none for a check, of which only the last line is reported.

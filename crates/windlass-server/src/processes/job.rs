@@ -15,8 +15,6 @@ pub(crate) struct Job(pub(crate) u64);
 /// How the processes of a job are found, and what becomes of its results.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSettings {
-    /// What it works for: a step, of which it is an attempt.
-    pub(crate) subject: String,
     /// The tag that its processes carry.
     pub(crate) tag: String,
     /// The file to which it may write its outputs.
@@ -45,11 +43,6 @@ impl Prepared {
     /// Prepares everything for the process of a job, so that only its start is left to do.
     pub(crate) fn new(job: Job, command: CommandSpec, settings: JobSettings, log: LogFile) -> Self {
         Self { job, ready: Ready::new(command, &settings.tag), settings, log }
-    }
-
-    /// Returns what the job works for.
-    pub(crate) fn subject(&self) -> &str {
-        &self.settings.subject
     }
 
     pub(crate) fn job(&self) -> Job {

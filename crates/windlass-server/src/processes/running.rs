@@ -10,7 +10,7 @@ use super::job::{Job, JobSettings};
 use crate::launch::Launched;
 use crate::limit_tag::TagPattern;
 use crate::orphans::Orphan;
-use crate::proc_fs::Process;
+use crate::proc_fs::{Process, Stage};
 use crate::process_tag::TAG_VARIABLE;
 use crate::reaper::KillPlan;
 
@@ -59,6 +59,8 @@ pub(super) enum Owner {
     Job(Job),
     /// The orphan carries nothing that tells its job.
     Unknown,
+    /// The orphan is ending, and what it carried cannot be read any more, so it may be any job's.
+    Ending,
     /// Another run in this process, or a library that this process uses.
     Stranger,
 }
@@ -121,6 +123,7 @@ impl RunningJobs {
         let by_limit = || self.find(|running| running.has_limit_tag_of(orphan));
         match by_tag.or_else(by_limit).or_else(|| self.by_pid.get(&orphan.process.group).copied()) {
             Some(job) => Owner::Job(job),
+            None if orphan.stage == Stage::Exiting => Owner::Ending,
             None if carries(orphan, run_tag) || has_only_inherited_tags(orphan) => Owner::Unknown,
             None => Owner::Stranger,
         }
@@ -130,12 +133,13 @@ impl RunningJobs {
         self.jobs.iter().find(|(_, running)| is_owner(running)).map(|(job, _)| *job)
     }
 
-    /// Returns the orphans that a job whose process has ended has left: its own, and those that no job can
-    /// have started whose process still runs.
+    /// Returns the orphans that a job whose process has ended has left: its own, those that are ending, and those
+    /// that no job can have started whose process still runs.
     pub(super) fn left_by(&self, job: Job, orphans: &[(Process, Owner)]) -> Vec<Process> {
         let is_left = |orphan: &Process, owner: Owner| match owner {
             Owner::Job(owner) => owner == job,
             Owner::Stranger => false,
+            Owner::Ending => true,
             Owner::Unknown => !self.jobs.iter().any(|(other, running)| {
                 !self.exited.contains(other) && running.born <= orphan.started
             }),

@@ -22,8 +22,6 @@ pub(crate) struct OrderText {
     kind: KindText,
     /// What to run, or why that is unknown.
     command: Result<CommandSpec, String>,
-    #[serde(default)]
-    subject: String,
     tag: String,
     log: Option<LogSpec>,
     output: Option<PathBuf>,
@@ -81,7 +79,7 @@ pub(crate) struct OrderTimes {
 
 impl OrderText {
     pub(crate) fn new(order: Order, times: OrderTimes, items: Vec<(usize, usize)>) -> Self {
-        let Order { id, command, subject, tag, log, output, limits, .. } = order;
+        let Order { id, command, tag, log, output, limits, .. } = order;
         let kind = match id {
             OrderId::Command(_) => KindText::Command,
             OrderId::Finally(_) => KindText::Finally,
@@ -90,7 +88,7 @@ impl OrderText {
         };
         let (until, start_by) =
             (times.until.map(Timestamp::as_nanos), times.start_by.map(Timestamp::as_nanos));
-        Self { kind, command, subject, tag, log, output, limits, until, start_by, items }
+        Self { kind, command, tag, log, output, limits, until, start_by, items }
     }
 
     /// Returns the tag that the order's processes carry, besides that of their worker.
@@ -110,11 +108,11 @@ impl OrderText {
     /// Returns the order under the key by which a worker knows it. `now` is the time on the store's
     /// clock, `clock` the same time on the clock by which the worker executes orders.
     pub(crate) fn into_order<K>(self, id: K, now: Timestamp, clock: Timestamp) -> Order<K> {
-        let Self { command, subject, tag, log, output, mut limits, until, start_by, .. } = self;
+        let Self { command, tag, log, output, mut limits, until, start_by, .. } = self;
         let left = until.map(|until| Timestamp::from_nanos(until).since(now));
         limits.time = [limits.time, left].into_iter().flatten().min();
         let start_by = start_by.map(|by| clock.after(Timestamp::from_nanos(by).since(now)));
-        Order { id, command, subject, tag, log, output, limits, start_by }
+        Order { id, command, tag, log, output, limits, start_by }
     }
 }
 

@@ -24,7 +24,6 @@ use crate::files;
 use crate::log_file::LogFile;
 use crate::outputs;
 use crate::own_logs;
-use crate::proc_fs;
 use crate::process_tag::{self, TAG_VARIABLE};
 use crate::processes::{
     CANNOT_START, Job, JobSettings, LeftoverPolicy, NotStarted, Prepared, Processes, Woken,
@@ -116,13 +115,6 @@ impl<K: OrderKey> LocalAttempts<K> {
             log.create().map_err(|source| RunError::Io { what, source })?;
         }
         let job = ready.prepared.job();
-        let unended = self.processes.unended(ready.prepared.subject());
-        if ready.id.kind() == OrderKind::Command && !unended.is_empty() {
-            let unended = proc_fs::pids_of(&unended);
-            let why = format!("processes {unended:?} of its last attempt still run");
-            self.never_began(ready.id, Some(ready.prepared.log()), CANNOT_START, &why);
-            return Ok(());
-        }
         self.running.insert(job, ready.id);
         self.jobs.insert(ready.id, job);
         if let Some(time) = ready.limits.time {
@@ -257,7 +249,7 @@ impl<K: OrderKey> LocalAttempts<K> {
 
 impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
     fn prepare(&mut self, order: Order<K>) {
-        let Order { id, command, subject, tag, log, output, limits, start_by } = order;
+        let Order { id, command, tag, log, output, limits, start_by } = order;
         let mut command = match command {
             Ok(command) => command,
             Err(unresolved) => {
@@ -275,7 +267,7 @@ impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
         let job = Job(self.last_job);
         introduce(&mut command, &log.path, &tags);
         let leftovers = LeftoverPolicy { linger: limits.linger, grace: limits.grace };
-        let settings = JobSettings { subject, tag, output, leftovers };
+        let settings = JobSettings { tag, output, leftovers };
         let prepared = Prepared::new(job, command, settings, log_file(id.kind(), log));
         let ready = ReadyProcess { id, prepared, limits, start_by };
         self.prepared.push(Ready::Process(Box::new(ready)));

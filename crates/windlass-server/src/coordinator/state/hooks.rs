@@ -63,7 +63,6 @@ impl Hooks {
         Order {
             id: OrderId::Hook(self.last),
             command: Ok(command),
-            subject: format!("{}/{name}", run.identity.id()),
             tag: format!("{}-hook-{}", run.identity.tag(), self.last),
             log: Some(LogSpec { path: log(run, name), limit: plan.log_limit }),
             output: None,

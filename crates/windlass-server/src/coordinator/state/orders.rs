@@ -87,7 +87,6 @@ impl<'a> OrderBuilder<'a> {
         Order {
             id,
             command,
-            subject: format!("{}/{}", identity.id(), grant.work),
             tag: identity.attempt_tag(grant),
             log: Some(log),
             output: None,

@@ -126,7 +126,9 @@ impl StepAttempt {
 /// Returns the outcome that an end has by the step's own rules.
 pub(super) fn outcome(ended: &Ended, retry: &Retry, stopping: bool) -> Outcome {
     let named = |codes: &Vec<i32>| codes.contains(&ended.exit.code());
-    let again = retry.count > 0 && retry.on_exit.as_ref().is_none_or(named);
+    // No attempt begins beside another one.
+    let over = ended.unended.is_empty();
+    let again = over && retry.count > 0 && retry.on_exit.as_ref().is_none_or(named);
     match ended.is_success() {
         true => Outcome::Success,
         false if stopping => Outcome::Interrupted,

@@ -28,6 +28,8 @@ pub(super) struct Steps {
     due_finally: Vec<WorkId>,
     /// The steps whose checks behind the command were given up, and that have to end for it.
     interrupted: Vec<WorkId>,
+    /// The processes of ended attempts that could not be ended. No other attempt of the step may begin.
+    unended: BTreeMap<WorkId, Vec<u32>>,
 }
 
 /// Whether it is checked what a step has to ensure.
@@ -49,12 +51,16 @@ impl Steps {
             uncleaned: BTreeMap::new(),
             due_finally: Vec::new(),
             interrupted: Vec::new(),
+            unended: BTreeMap::new(),
         }
     }
 
     /// Begins an attempt that the journal knows, and returns the order for its command.
-    pub(super) fn begin(&mut self, run: &RunContext, start: Start) -> Order {
+    pub(super) fn begin(&mut self, run: &RunContext, mut start: Start) -> Order {
         let grant = start.grant;
+        if let Some(pids) = self.unended.get(&grant.work).cloned() {
+            start.broken = Some(ResolveError::Unended { pids });
+        }
         let step = run.schedule.step(grant.work);
         if step.ending.finally.is_some() {
             self.uncleaned.insert(grant.work, None);
@@ -71,6 +77,9 @@ impl Steps {
         work: WorkId,
         ended: &Ended,
     ) -> Ensuring {
+        if !ended.unended.is_empty() {
+            self.unended.entry(work).or_default().extend(&ended.unended);
+        }
         let attempt = self.attempt(work);
         match attempt.stage {
             Stage::Command => {

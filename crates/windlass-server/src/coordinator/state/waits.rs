@@ -118,7 +118,6 @@ impl Waits {
             run.effects.orders.push(Order {
                 id: OrderId::Check { work: check.work, round: check.round },
                 command: Ok(check.command),
-                subject: format!("{}/{} check", run.identity.id(), check.work),
                 tag: format!("{}-check-{}", run.identity.tag(), check.round),
                 log: None,
                 output: None,
