@@ -19,7 +19,7 @@ use crate::command::CommandSpec;
 use crate::launch::{Launched, Launcher, Program};
 use crate::limit_tag::NewTag;
 
-/// The variable that tells every process of a run which run it is.
+/// The variable with the id of the run, for every process of the run.
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
 /// The variable by which `windlass`, called by a process of a run, finds the run's store.
 pub(crate) const STATE_VARIABLE: &str = "WINDLASS_STATE";

@@ -1,7 +1,7 @@
 //! The time of a run: the wall clock when its process began, and steadily on from there.
 //!
-//! Setting the wall clock does not disturb a process; a resumed run goes on at the time of its last
-//! fact if the wall clock stands before it, because the engine's time never goes back.
+//! Setting the wall clock does not change the time of a process. A resumed run continues at the time of
+//! its last fact if the wall clock is earlier, because the engine's time never goes back.
 //!
 //! The clock pauses while other processes keep the run from writing: a step that ends in time then must not
 //! have timed out when the run learns of its end.

@@ -272,7 +272,7 @@ impl Values<'_> {
         for (name, value) in of_step.chain(of_hook) {
             env.push((name.to_owned(), self.checked(value, || format!("${name}"))?));
         }
-        // A step may do without a parameter that is too large; one that refers to it cannot.
+        // A parameter that is too large fails only the steps that refer to it.
         for (name, value) in self.orders.plan.params.iter().filter(|(_, value)| size::fits(value)) {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }

@@ -204,9 +204,8 @@ impl Coordinator {
         self.run.state().identity().id()
     }
 
-    /// Returns what is known of the steps before the run goes on, in the order of the plan. A step has
-    /// ended if its end was reported by an earlier leader; steps that end only now are reported by
-    /// [`Coordinator::lead`].
+    /// Returns the states of the steps when this process takes over, in the order of the plan. A step has
+    /// ended if an earlier leader has reported its end; [`Coordinator::lead`] reports the others.
     #[must_use]
     pub fn statuses(&self) -> Vec<StepStatus> {
         statuses(self.run.state().schedule())

@@ -26,7 +26,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The code as a shell would tell it: 128 more than the signal, if one ended it.
+    /// Returns the code that a shell would report: 128 more than the signal, if one ended the process.
     #[must_use]
     pub fn code(self) -> i32 {
         match self {
@@ -67,9 +67,9 @@ impl fmt::Display for Exit {
 pub struct Usage {
     /// Time on processors.
     pub cpu: Duration,
-    /// The most memory that one of its processes had at a time, in bytes; none if it was not more than
-    /// what this process had. The kernel counts in the memory that a process shares with its parent
-    /// before it executes its program, so less than that cannot be told apart.
+    /// The peak memory of its largest process, in bytes; none if it was not more than that of this
+    /// process. The kernel includes the memory that a process shares with its parent before it executes
+    /// its program, so smaller values cannot be measured.
     pub peak_memory: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ pub struct Usage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
-    /// How its process ended; what a shell would say of one that could not be started.
+    /// How its process ended; the code that a shell would report if it could not be started.
     pub exit: Exit,
     /// What it took.
     pub usage: Usage,
@@ -130,7 +130,7 @@ impl Ended {
 }
 
 impl From<Exit> for Ended {
-    /// An end that took nothing.
+    /// Returns an end without usage.
     fn from(exit: Exit) -> Self {
         Self { exit, usage: Usage::default(), flaw: None, left: Vec::new(), unended: Vec::new() }
     }

@@ -15,7 +15,7 @@ use crate::signals::SignalPipe;
 
 /// How many events are read at once.
 const BATCH: usize = 1000;
-/// How often to look again without a wake-up.
+/// The interval between two checks without a wake-up.
 const NET: Duration = Duration::from_secs(5);
 
 /// Why an event was not emitted, or none could be read.

@@ -131,7 +131,7 @@ static TIMES: [AtomicU64; Point::ALL.len()] = [const { AtomicU64::new(0) }; Poin
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress { time: 0, written: None, committed: None });
 
 struct Progress {
-    /// The latest time that the engine was told, in nanoseconds.
+    /// The latest time that the engine got, in nanoseconds.
     time: u64,
     /// The digest when facts were last written, and the time for which it holds.
     written: Option<(u64, u64)>,

@@ -14,8 +14,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The descriptors for files that are closed at once, or are opened late: wake-ups and heartbeats.
 const RESERVED: u64 = 32;
 
-/// Raises the limit for the pidfd and the output pipe of so many processes. Children inherit the limit, so
-/// it is left alone where it suffices.
+/// Raises the limit for the pidfds and output pipes of this many processes. Children inherit the limit,
+/// so it is left alone if it suffices.
 pub(crate) fn allow(processes: usize) {
     // The store, wake-ups and logs are open as well, and a second pidfd of each process that has to end.
     let needed = (processes as u64).saturating_mul(3).saturating_add(128);

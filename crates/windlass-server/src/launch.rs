@@ -1,9 +1,9 @@
 //! Starts the processes of a run with as few system calls as possible.
 //!
-//! The C library's `posix_spawn` also starts a process without copying memory, but it asks the kernel about
-//! every signal twice, which is a tenth of the time that starting a small program takes. Here only those
-//! signals are reset that were changed, and what is the same for all processes of a run is prepared once.
-//! Knows nothing of steps.
+//! The C library's `posix_spawn` also starts a process without copying memory, but it makes two system
+//! calls for every signal, which is a tenth of the time that starting a small program takes. Here only
+//! changed signals are reset, and what all processes of a run have in common is prepared once. Knows
+//! nothing of steps.
 
 mod child;
 mod program;

@@ -2,9 +2,9 @@
 //! program.
 //!
 //! A child that has not executed its program yet carries no tag, so no search finds it. If its parent is
-//! killed at that moment, the child goes on. But it has the files of its parent open, and the kernel closes
-//! them when the child executes its program. So once a process gets this lock, or finds that a later leader
-//! got it, every process that the dead leader has started carries its tag or has ended.
+//! killed at that moment, the child continues. But it has the files of its parent open, and the kernel
+//! closes them when the child executes its program. So once a process gets this lock, or finds that a
+//! later leader got it, every process that the dead leader has started carries its tag or has ended.
 
 use std::fs::File;
 use std::io;

@@ -122,8 +122,8 @@ fn soft_limit(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// FNV-1a, with its high bits mixed into the low ones. Another version of Windlass must come to the same
-/// number, which the standard library does not promise.
+/// Returns FNV-1a, with its high bits mixed into the low ones. Every version of Windlass must compute the
+/// same number, which the standard library does not promise.
 fn hash(text: &str) -> u64 {
     let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, mix);

@@ -82,8 +82,8 @@ impl LogFile {
         parts.add_to(&self.path, gap)
     }
 
-    /// Files are opened anew each time, so they take no room among the open files, and a user may
-    /// remove them meanwhile.
+    /// Writes bytes. The file is opened each time, so it does not count among the open files, and a user
+    /// may remove it.
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let (mut file, room) = self.place()?;
@@ -276,7 +276,7 @@ pub fn open_log_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The file to which the next output goes.
+/// Returns the file to which the next output goes.
 pub(crate) fn newest_file(log: &Path) -> PathBuf {
     Parts::of(&beside(log, TAIL)).paths().next_back().unwrap_or_else(|| log.to_owned())
 }
@@ -297,7 +297,8 @@ fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    /// What is in the log after a process has printed so many lines of 10 bytes, with a limit of 1600.
+    /// Returns the log of a process that has printed this many lines of 10 bytes, with a limit of 1600
+    /// bytes.
     fn after(lines: usize, complete: bool) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("1-a.1.log");

@@ -75,8 +75,8 @@ impl LogPipe {
         Ok(found)
     }
 
-    /// Writes all that is in the pipe by now to the log. What is printed later, by a process outside
-    /// the attempt that was handed the pipe, has no end and is not waited for.
+    /// Writes to the log what is in the pipe by now. A process outside the attempt that has got the pipe
+    /// may print more, and is not waited for.
     pub(crate) fn finish(mut self, buffer: &mut [u8]) -> (LogFile, io::Result<()>) {
         let written = self.drain_rest(buffer);
         (self.log, written)

@@ -16,7 +16,8 @@ use crate::log_pipe::{CHUNK_BYTES, Drained, LogPipe};
 
 /// How long a pipe rests.
 const REST: Duration = Duration::from_millis(1);
-/// The bit that tells the key of an output pipe from that of a process; the rest of the key is the pid.
+/// The bit that distinguishes the key of an output pipe from that of a process; the rest of the key is
+/// the pid.
 const OUTPUT: u64 = 1 << 32;
 /// Each event is reported once, until the pipe is read and watched again.
 const ONCE: EventFlags = EventFlags::IN.union(EventFlags::ONESHOT);

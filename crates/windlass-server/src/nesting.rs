@@ -29,13 +29,13 @@ pub(crate) fn parent(transaction: &Transaction<'_>) -> Result<Option<String>, St
 
 /// Notes that `run` belongs to `parent`.
 pub(crate) fn note(state: &Path, run: &str, parent: &str) {
-    // Without it `last` may stand for the nested run, and nothing else changes.
+    // If this fails, `last` may mean the nested run, and nothing else changes.
     let path = run_dir(state, run).join(PARENT);
     let file = Access::open(&path, File::options().write(true));
     let _ = file.and_then(|mut file| file.write_all(parent.as_bytes()));
 }
 
-/// Whether a run was started by a step of another one.
+/// Returns whether a run was started by a step of another run.
 pub(crate) fn is_nested(state: &Path, run: &str) -> bool {
     run_dir(state, run).join(PARENT).exists()
 }

@@ -53,7 +53,7 @@ impl OwnLogs {
     }
 }
 
-/// The path without links in its directory; the log itself may not be there yet.
+/// Returns the path without links in its directory; the log itself may not exist yet.
 fn plain(log: &Path) -> PathBuf {
     let (dir, name) = (log.parent().unwrap_or(Path::new("")), log.file_name().unwrap_or_default());
     fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()).join(name)

@@ -23,7 +23,7 @@ pub(crate) fn poll(sources: &[&dyn AsFd], patience: Option<Duration>) -> io::Res
     Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// As long as the kernel can wait at most.
+/// Returns the time, or the longest that the kernel can wait.
 pub(crate) fn timespec(span: Duration) -> Timespec {
     let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX).min(1 << 31);
     Timespec { tv_sec: seconds, tv_nsec: span.subsec_nanos().into() }

@@ -70,7 +70,7 @@ pub fn release(
     store.transact_leases(|transaction| transaction.leases().release(name, holder, token))
 }
 
-/// A sign of life.
+/// Renews the lease of a holder.
 pub fn heartbeat(
     store: &mut Store,
     name: &Name,
@@ -80,7 +80,7 @@ pub fn heartbeat(
     store.transact_leases(|transaction| transaction.leases().heartbeat(name, holder, token))
 }
 
-/// Whether a token is that of a present hold, and of `holder`, if one is named.
+/// Returns whether a token is that of a present hold, and of `holder`, if one is named.
 pub fn check(
     store: &mut Store,
     name: &Name,

@@ -1,4 +1,4 @@
-//! Reads what `/proc` tells about processes: their parents, groups, start times and tags.
+//! Reads from `/proc` the parents, groups, start times and tags of processes.
 //!
 //! A process is identified by its pid and its start time, because a pid is used again. What cannot be
 //! read because the process has ended, or belongs to another user, counts as absent. A read that fails
@@ -28,7 +28,8 @@ pub(crate) struct Process {
     pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
-    /// The start time in clock ticks since boot, which tells it from another process with the same pid.
+    /// The start time in clock ticks since boot, which distinguishes it from another process with the
+    /// same pid.
     pub(crate) started: u64,
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn is_alive(process: &Process) -> bool {
     alive(process.pid).is_some_and(|now| now.started == process.started)
 }
 
-/// What `/proc` tells about a pid.
+/// The state of a pid in `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Process(Process, Stage),
@@ -108,7 +109,7 @@ pub(crate) enum Found {
 pub(crate) enum Stage {
     Running,
     /// Its first thread has no memory, and so no environment that can be read: the process is ending, its
-    /// other threads go on, or it belongs to the kernel.
+    /// other threads continue, or it belongs to the kernel.
     Exiting,
     /// It only waits to be reaped.
     Ended,

@@ -1,9 +1,9 @@
 //! The tag by which the processes of an attempt, a check or a command under a lock are found.
 //!
-//! A process carries its tags in an environment variable that everything it starts inherits, so it is
-//! found whatever becomes of its parents. The variable has one tag for each lease, run and check that the
-//! process works for. The tags of a run begin with `run-ID`; those of its attempts add the epoch, the step
-//! and the attempt. The store keeps a tag as `VARIABLE=tag`, so that a process of another version can look
+//! A process carries its tags in an environment variable that its children inherit, so it is found even
+//! if its parents have ended. The variable has one tag for each lease, run and check that the process
+//! works for. The tags of a run begin with `run-ID`; those of its attempts add the epoch, the step and
+//! the attempt. The store keeps a tag as `VARIABLE=tag`, so that a process of another version can search
 //! for it. `limit_tag` derives a number from the tag, for processes that clear their environment.
 
 use windlass_store::ProcessTree;

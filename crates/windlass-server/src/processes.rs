@@ -253,7 +253,8 @@ impl Processes {
                 over.extend(self.on_message(message));
             }
         }
-        // The kernel gives us the orphans of a process before the end of that process can be seen.
+        // The kernel reparents the orphans of a process to this one before the end of that process can be
+        // seen.
         let orphaned = self.orphans()?;
         self.sweep_at = Instant::now()
             + match orphaned.sight {
@@ -391,7 +392,7 @@ impl Processes {
             ended.unended = left.to_vec();
         }
         if !ended.is_success() {
-            // Users look for the log of a failure, also if it is empty.
+            // A failure has a log, even an empty one.
             self.pipes.note(log.create());
         }
         let is_written =
@@ -421,7 +422,7 @@ impl Processes {
 }
 
 impl Drop for Processes {
-    /// Kills what is left: a run that cannot go on leaves nothing running.
+    /// Kills what is left, so that a run that cannot continue leaves nothing running.
     fn drop(&mut self) {
         if self.finish().is_err() {
             // Perhaps the reaper's thread cannot be started. An error cannot be reported from here.

@@ -202,9 +202,9 @@ impl Schedule {
         self.call(|engine, world| engine.apply(world, input))
     }
 
-    /// Does what the plan says for the case that a step has failed for good: leaves the others alone,
-    /// starts nothing new, or ends all of them.
-    pub(crate) fn heed_failures(&mut self) {
+    /// Applies `on_failure` of the plan once a step has failed: leaves the other steps alone, starts
+    /// nothing new, or cancels all of them.
+    pub(crate) fn apply_on_failure(&mut self) {
         if self.engine.metrics().count(WorkState::Failed) == 0 {
             return;
         }
@@ -236,7 +236,7 @@ impl Schedule {
         self.engine.works().filter(begun).collect()
     }
 
-    /// Returns when the latest attempt of a work began, as far as the replayed journal tells.
+    /// Returns when the latest attempt of a work began, according to the replayed journal.
     pub(crate) fn began_attempt(&self, work: WorkId) -> Timestamp {
         self.times.starts.get(&work).copied().unwrap_or(self.times.began)
     }

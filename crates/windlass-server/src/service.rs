@@ -6,9 +6,10 @@
 //! | [`Scheduler`] | leads all submitted runs of a store; writes orders, takes reports in |
 //! | [`Worker`] | executes orders, and reports how they ended |
 //!
-//! They talk through the store only. Killing the scheduler interrupts nothing: workers go on, and the next
-//! scheduler finds every attempt where it is. Killing a worker loses the attempts that it executed; its next
-//! life ends their processes and reports them as lost, and they are tried again without using up a retry.
+//! They communicate through the store only. Killing the scheduler interrupts nothing: workers continue,
+//! and the next scheduler finds every attempt in its state. Killing a worker loses the attempts that it
+//! executed; its next life ends their processes and reports them as lost, and they are repeated without
+//! using up a retry.
 
 mod follow;
 mod ledger;

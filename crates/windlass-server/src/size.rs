@@ -1,4 +1,4 @@
-//! How much Linux passes on to a program: so many bytes in one argument or variable, and so many in all.
+//! The limits of Linux on arguments and variables of a program: the bytes of one, and of all together.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +28,7 @@ pub(crate) struct TooLarge {
     bytes: usize,
 }
 
-/// How many bytes a value may have.
+/// Returns the maximum number of bytes of a value.
 fn limit() -> usize {
     page_size() * PAGES - NAME
 }
@@ -43,7 +43,7 @@ pub fn fits(value: &str) -> bool {
     value.len() <= limit()
 }
 
-/// The first lines of a list of which a program can be given all.
+/// Returns the first lines of a list, as many as fit into a variable.
 pub(crate) fn fitting<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     for line in lines {

@@ -26,12 +26,12 @@ use crate::limit_tag::NewTag;
 pub(crate) enum GroupChoice {
     /// One of its own, so that the whole group can be signalled.
     Own,
-    /// Ours, because ours has the terminal.
+    /// The group of this process, because it has the terminal.
     Shared,
 }
 
 impl GroupChoice {
-    /// A group of its own, unless it would lose the terminal by that.
+    /// Returns a group of its own, unless the process would lose the terminal.
     pub(crate) fn for_terminal() -> Self {
         let foreground =
             isatty(stdin()) && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
@@ -76,8 +76,8 @@ pub(crate) fn spawn(command: &mut Command, group: GroupChoice, tag: &str) -> io:
     spawn_lasting(command)
 }
 
-/// Starts a process that goes on if this one is killed. With nothing to do between the fork and the
-/// new program, no memory has to be copied for it.
+/// Starts a process that survives this one. With nothing to do between the fork and the new program, no
+/// memory has to be copied.
 pub(crate) fn spawn_lasting(command: &mut Command) -> io::Result<Spawned> {
     keep_ends();
     // Held until the pid is in the set, so that no other thread takes the child for an orphan.

@@ -55,7 +55,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     Ok(Duration::from_millis(sum))
 }
 
-/// Writes a duration as a file would have it, in two units at most and without digits that say nothing.
+/// Formats a duration as in a file, in two units at most and without trailing zeros.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What people are told who are new here: when they name what there is not, wait, or come too late.
+//! Answers to newcomers: unknown names, waits, and verbs that come too late.
 
 use rustix::process::Signal;
 use serde_json::Value;

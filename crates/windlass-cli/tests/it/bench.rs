@@ -65,7 +65,7 @@ impl Bench {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The binary, called in the directory.
+    /// Returns the binary, called in the directory.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(arguments).current_dir(self.dir.path());
@@ -78,7 +78,7 @@ impl Bench {
         command
     }
 
-    /// A shell script in the directory, which calls the binary as `"$WINDLASS"`.
+    /// Returns a shell script in the directory, which calls the binary as `"$WINDLASS"`.
     pub(crate) fn script(&self, text: &str) -> Command {
         let binary = self.command(&[]);
         let mut command = Command::new("sh");
@@ -116,7 +116,7 @@ impl Bench {
         eventually(file, || self.path(file).exists());
     }
 
-    /// The id of the only run in the store.
+    /// Returns the id of the only run in the store.
     pub(crate) fn run_id(&self) -> String {
         let mut runs = fs::read_dir(self.path("state/runs")).expect("a run has begun");
         let run = runs.next().expect("there is a run").expect("it can be listed");
@@ -125,12 +125,12 @@ impl Bench {
     }
 }
 
-/// How often to do something: more often with `WINDLASS_STORM=1`.
+/// Returns the number of rounds: more with `WINDLASS_STORM=1`.
 pub(crate) fn rounds(usually: usize, in_a_storm: usize) -> usize {
     if std::env::var_os("WINDLASS_STORM").is_some() { in_a_storm } else { usually }
 }
 
-/// Sends a signal to a child of ours.
+/// Sends a signal to a child of this process.
 pub(crate) fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
     kill_process(pid, signal).expect("it can be signalled");
@@ -163,7 +163,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }

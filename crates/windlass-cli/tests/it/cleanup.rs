@@ -11,7 +11,7 @@ const HANGS: &str = "[step.pay]\nrun = 'echo paid >> record'\ngrace = '10ms'\n\
     [step.ship]\nafter = ['pay']\nrun = 'echo shipped >> record'\n\
     [on]\nfailure = 'echo failed >> record'\n";
 
-/// A run of `flow` that has made `begun`.
+/// Returns a run of `flow` that has made `begun`.
 fn begun(flow: &str) -> (Bench, Child) {
     let bench = Bench::new();
     bench.write("flow.toml", flow);

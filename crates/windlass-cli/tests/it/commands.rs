@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::bench::{Bench, stderr, stdout};
 
-/// A place where `sh` leaves a mark each time it is started.
+/// Returns a place where `sh` leaves a mark each time it is started.
 fn bench() -> Bench {
     let bench = Bench::new();
     fs::create_dir(bench.path("bin")).expect("it can be made");
@@ -15,7 +15,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// How the command ends, and how often a shell was started for it.
+/// Checks how the command ends, and how often it starts a shell.
 fn check(run: &str, code: i32, shells: usize) -> String {
     let bench = bench();
     bench.write("flow.toml", &format!("[step.a]\nrun = {run:?}\n"));

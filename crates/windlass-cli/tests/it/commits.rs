@@ -4,8 +4,7 @@ use std::fs;
 
 use crate::bench::Bench;
 
-/// The commits that were made while a chain of so many such steps ran, with those of its beginning and
-/// end.
+/// Returns the number of commits of a run with a chain of this many steps.
 fn commits(steps: usize, run: &str) -> u32 {
     let mut flow = format!("[step.s0]\nrun = '{run}'\n");
     for step in 1..steps {

@@ -5,7 +5,7 @@ use std::process::Output;
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 use rustix::process::Signal;
 
-/// Runs a workflow, and says which words stand in what it told, in this order.
+/// Runs a workflow, and checks that its messages contain these words in this order.
 #[track_caller]
 fn check(flow: &str, code: i32, told: &[&str]) -> Bench {
     let (bench, output) = Bench::run_ends_with(code, flow);
@@ -69,7 +69,7 @@ fn a_guard_passes_when_its_event_comes() {
     assert_eq!(waiting(&bench), 0);
 }
 
-/// How many steps wait for guards, as others see it.
+/// Returns the number of steps that wait for guards.
 fn waiting(bench: &Bench) -> usize {
     let Ok(mut store) = windlass_server::Store::open(&bench.path("state")) else { return 0 };
     let Ok(runs) = std::fs::read_dir(bench.path("state/runs")) else { return 0 };
@@ -185,7 +185,7 @@ fn finally_runs_when_a_step_times_out_is_cancelled_or_interrupted() {
     }
 }
 
-/// A run of `flow` that is killed once a step has made `begun`; what it waits for is there then.
+/// Returns a run of `flow` that was killed once a step had made `begun`.
 fn killed(flow: &str) -> Bench {
     let bench = Bench::new();
     bench.write("flow.toml", flow);

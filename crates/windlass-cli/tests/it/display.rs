@@ -32,7 +32,7 @@ after = ["bad"]
 run   = "true"
 "#;
 
-/// A run that has begun on a terminal of this size.
+/// Returns a run that has begun on a terminal of this size.
 fn begun(bench: &Bench, flow: &str, size: (u16, u16)) -> Terminal {
     begun_as(bench.command(&["run", "flow.toml"]), bench, flow, size)
 }

@@ -63,7 +63,7 @@ impl Block {
     }
 }
 
-/// The pages that people read, from the root of the repository.
+/// Returns the paths of the documentation pages.
 fn pages() -> Vec<String> {
     let docs = fs::read_dir(repository().join("docs")).expect("there are pages");
     let names = docs.map(|page| page.expect("it can be listed").file_name());
@@ -79,7 +79,7 @@ fn read(page: &str) -> String {
     fs::read_to_string(repository().join(page)).expect("it can be read")
 }
 
-/// Every block of every page, in order.
+/// Returns every block of every page, in order.
 pub(crate) fn blocks() -> Vec<Block> {
     pages().iter().flat_map(|page| page_blocks(page)).collect()
 }
@@ -100,7 +100,7 @@ fn page_blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The blocks that one test looks after; at least so many.
+/// Returns the blocks that one test owns; at least this many.
 fn owned(kind: Kind, at_least: usize) -> Vec<Block> {
     let blocks: Vec<_> = blocks().into_iter().filter(|b| b.owner() == Some(kind)).collect();
     assert!(blocks.len() >= at_least, "{kind:?}: only {}", blocks.len());
@@ -163,7 +163,7 @@ fn the_error_on_the_front_page_is_printed_as_shown() {
     }
 }
 
-/// What is called in the manifests and not ours has its reason on the page.
+/// Every dependency in the manifests has its reason on the page.
 #[test]
 fn every_dependency_has_its_reason() {
     let page = read("docs/dependencies.md");
@@ -180,7 +180,7 @@ fn every_dependency_has_its_reason() {
     }
 }
 
-/// The names in all tables of dependencies.
+/// Returns the names in all tables of dependencies.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut inside = false;
     let mut names = Vec::new();
@@ -245,7 +245,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the pages' commands find: the examples, and scripts that do nothing.
+/// Returns a directory for the commands of the pages: the examples, and scripts that do nothing.
 fn stage() -> Bench {
     let bench = Bench::new();
     for dir in ["examples", "bin", ".config/fish/completions"] {
@@ -270,7 +270,7 @@ fn stage() -> Bench {
 /// Lines that are not run: they belong to another program, or would run all of these tests.
 const NOT_RUN: &[&str] = &["flock /tmp/deploy.lock ./deploy.sh", "cargo test --workspace"];
 
-/// The lines of a block, as a script.
+/// Returns the lines of a block, as a script.
 fn script(text: &str) -> String {
     let mut script = "export HOME=\"$PWD\" PATH=\"$PWD/bin:$PATH\" BUILD_ID=17\n".to_owned();
     for line in text.lines() {
@@ -311,7 +311,7 @@ fn every_command_in_the_docs_runs_and_prints_what_is_shown_below_it() {
     assert_eq!(shown.map(|block| &block.place).collect::<BTreeSet<_>>(), owned, "under a script");
 }
 
-/// Each line that is shown was printed, whatever the run was called and however long it took.
+/// Checks that each shown line was printed, apart from ids and times.
 fn check_shown(shown: &Block, output: &Output) {
     let said = stdout(output) + &stderr(output);
     let printed: BTreeSet<_> = said.lines().map(plain).collect();

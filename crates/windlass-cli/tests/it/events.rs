@@ -55,7 +55,7 @@ fn an_event_is_shown_with_its_time_in_the_zone_of_the_caller() {
     }
 }
 
-/// The lines of a child that follows events.
+/// Returns the lines of a child that follows events.
 fn lines(follower: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
     lines.map(|line| untimed(&line.expect("it can be read")).remove(0))

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use crate::bench::{Bench, eventually, repository, stderr, stdout};
 
-/// A place of its own with this example in it.
+/// Returns a place of its own with this example in it.
 fn bench(example: &str) -> Bench {
     let bench = Bench::new();
     let file = repository().join("examples").join(example);
@@ -13,7 +13,7 @@ fn bench(example: &str) -> Bench {
     bench
 }
 
-/// The example with one of its texts changed.
+/// Returns the example with one of its texts changed.
 fn changed(example: &str, from: &str, to: &str) -> Bench {
     let bench = bench(example);
     let text = bench.read(example);
@@ -30,14 +30,14 @@ fn check(bench: &Bench, arguments: &[&str], code: i32) -> Output {
     output
 }
 
-/// How often these words were told of this step.
+/// Returns how often these words were printed about this step.
 fn told(output: &Output, step: &str, words: &str) -> usize {
     let said = stderr(output);
     let of_step = said.lines().filter_map(|line| line.strip_prefix(step)?.strip_prefix(": "));
     of_step.filter(|told| told.contains(words)).count()
 }
 
-/// How many steps whose names begin so ran at once, at most.
+/// Returns how many steps with this beginning of a name ran at once, at most.
 fn most_at_once(output: &Output, beginning: &str) -> i32 {
     let said = stderr(output);
     let told = said.lines().filter(|line| line.starts_with(beginning));
@@ -49,7 +49,7 @@ fn most_at_once(output: &Output, beginning: &str) -> i32 {
     running(changes)
 }
 
-/// The highest that the sum of these changes ever was.
+/// Returns the maximum of the running sum of these changes.
 fn running(changes: impl Iterator<Item = i32>) -> i32 {
     let sums = changes.scan(0, |sum, change| {
         *sum += change;
@@ -58,7 +58,7 @@ fn running(changes: impl Iterator<Item = i32>) -> i32 {
     sums.max().unwrap_or_default()
 }
 
-/// +1 for each line that says `begin`, -1 for the others.
+/// Returns +1 for a line that says `begin`, and -1 for others.
 fn begun(line: &str) -> i32 {
     if line.starts_with("begin") { 1 } else { -1 }
 }
@@ -79,7 +79,7 @@ fn examples_have_neither_errors_nor_warnings_and_one_format() {
     }
 }
 
-/// A comment first, short lines, and the equals signs of a table below each other.
+/// Checks that a file begins with a comment, and has short lines and aligned equals signs.
 fn check_form(name: &str, text: &str) {
     assert!(text.starts_with("# "), "{name} begins with what it is about");
     assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{name}: its end");

@@ -1,4 +1,4 @@
-//! What becomes of the other steps when one has failed.
+//! The other steps after a failure.
 
 use crate::bench::{Bench, runs, stderr, stdout};
 

@@ -144,7 +144,7 @@ fn a_wait_for_a_guard_ends_with_a_signal() {
 
 #[test]
 fn no_event_is_lost_between_a_check_and_a_wait() {
-    // It never looks again by itself, so only the event can have it pass in time.
+    // The guard is not checked again by itself, so only the event can let it pass in time.
     let guard = "condition = 'test -e \"ready-{v}\"'\nwake_on = ['ready:{v}']\nretry = { max = 0, interval = '1h' }";
     let bench = bench(guard);
     let race = |round: usize| {

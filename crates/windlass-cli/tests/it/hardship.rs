@@ -90,7 +90,7 @@ fn a_run_stops_on_a_full_disk_and_resumes_when_there_is_room() {
 /// Removes the directory of the run's logs; a file system without room for another file does the same.
 const NO_LOGS: &str = "[step.first]\nrun = 'rm -r $(dirname $WINDLASS_OUTPUT)'\n";
 
-/// A run that cannot write a log stops, and goes on when there is room for it again.
+/// Checks that a run which cannot write a log stops, and resumes when there is room again.
 fn check_without_logs(bench: &Bench, next: &str, said: &str) {
     bench.write("flow.toml", &format!("{NO_LOGS}{next}"));
     let output = bench.call(&["run", "flow.toml"]);
@@ -230,7 +230,7 @@ fn of_several_that_resume_one_leads() {
     assert_eq!(bench.read("record"), "1\n2\n", "the step ran once more");
 }
 
-/// The first child of a process.
+/// Returns the first child of a process.
 fn child_of(parent: u32) -> Option<u32> {
     let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?.flatten();
     let mut lists =
@@ -238,8 +238,8 @@ fn child_of(parent: u32) -> Option<u32> {
     lists.find_map(|list| list.split(' ').next()?.parse().ok())
 }
 
-/// Between its beginning and its program, a process looks like its parent, whatever it will be. A
-/// tracer holds it up there for a second, while its parent is killed and the run goes on.
+/// Before it executes its program, a process looks like its parent. A tracer stops it there for a second,
+/// while its parent is killed and the run is resumed.
 #[test]
 fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
     let allowed = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
@@ -267,7 +267,7 @@ fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
     assert_eq!(record, "start 2\nend 2\n", "the first attempt was ended before the second");
 }
 
-/// What a step prints fills the disk on which its log lies, and the step ignores that it was told.
+/// The output of a step fills the disk of its log, and the step ignores SIGPIPE.
 #[test]
 fn a_step_that_prints_more_than_the_disk_holds_stops_the_run_and_hangs_nothing() {
     let bench = Bench::new();

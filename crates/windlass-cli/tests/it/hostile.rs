@@ -20,7 +20,7 @@ const GOOD: &str = "[step.a]\nrun = 'true'\n";
 /// Messages are for people: longer ones are not read.
 const LONGEST: usize = 20_000;
 
-/// The binary, called in the directory; killed if it hangs, which is no code of ours.
+/// Calls the binary in the directory, and kills it if it hangs, which is no exit code of windlass.
 fn call<S: AsRef<OsStr>>(bench: &Bench, arguments: &[S]) -> Output {
     let binary = bench.command(&[]);
     let mut command = Command::new("timeout");
@@ -28,7 +28,7 @@ fn call<S: AsRef<OsStr>>(bench: &Bench, arguments: &[S]) -> Output {
     alike(&mut command, &binary).output().expect("timeout runs")
 }
 
-/// A script in the directory, under the same limit.
+/// Runs a script in the directory, under the same limit.
 fn script(bench: &Bench, text: &str) -> Output {
     let binary = bench.script(text);
     let mut command = Command::new("timeout");

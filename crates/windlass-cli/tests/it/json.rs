@@ -58,7 +58,7 @@ fn check(bench: &Bench, schema: &Validator, arguments: &[&str], expected: &Expec
     }
 }
 
-/// A store with a run that waits at two guards, and a `windlass guard` that waits.
+/// Returns a store with a run that waits at two guards, and a `windlass guard` that waits.
 fn stage() -> (Bench, [Child; 2]) {
     let bench = Bench::new();
     bench.write("flow.toml", FLOW);

@@ -1,5 +1,5 @@
-//! What becomes of processes that outlive the one that started them: they may end by themselves for a
-//! while, and are ended after that.
+//! Processes that outlive the process of their step: they have `linger` to end by themselves, and are
+//! ended after that.
 
 use std::process::{Child, Output};
 

@@ -36,7 +36,7 @@ fn a_step_whose_lock_is_taken_waits_without_a_slot() {
     assert_eq!(bench.read("record"), "other\nlocked 2 1\n");
 }
 
-/// A look at each of them whenever one ends would take minutes.
+/// Checking each waiter whenever a holder ends would take minutes.
 #[test]
 fn a_long_line_of_steps_moves_on_in_its_order() {
     for (name, own) in

@@ -1,6 +1,5 @@
-//! What the verbs that look at runs show, word for word: `tests/looking/*.trycmd`, each on a store
-//! that was made for it. `TRYCMD=overwrite cargo test -p windlass-cli looking` writes what they show
-//! now, for you to read.
+//! The output of verbs that look at runs, word for word: `tests/looking/*.trycmd`, each on a store of its
+//! own. `TRYCMD=overwrite cargo test -p windlass-cli looking` writes the current output, for you to read.
 
 pub(crate) mod json;
 mod shells;
@@ -129,7 +128,7 @@ fn a_long_critical_path_is_named_by_its_ends() {
 fn times_are_those_of_the_time_zone_of_the_caller() {
     let mut stage = Stage::new();
     nightly(&mut stage);
-    // Where the machine knows no zones by name, their times are told as in Greenwich.
+    // Without a database of zones, all times are in UTC.
     let known =
         ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo", "/usr/share/lib/zoneinfo"];
     let known = known.iter().any(|dir| Path::new(dir).join("Asia/Tokyo").exists());
@@ -245,7 +244,7 @@ fn verbs_that_look_wait_for_no_writer() {
     }
 }
 
-/// A run that failed, one that succeeded after it, and one of another workflow.
+/// Returns a run that failed, one that succeeded after it, and one of another workflow.
 pub(crate) fn nightly(stage: &mut Stage) {
     stage.submit("3fa9c2d1", "nightly", NIGHTLY);
     stage.journal(
@@ -273,7 +272,8 @@ pub(crate) fn nightly(stage: &mut Stage) {
     stage.end(1_500, "cancelled");
 }
 
-/// A run whose steps wait for all kinds of things, after one that tells how long they take.
+/// Returns a run whose steps wait for all kinds of things, after a run from which their times are
+/// estimated.
 pub(crate) fn under_way() -> Stage {
     let mut stage = Stage::live();
     stage.submit("1111aaaa", "live", LIVE);

@@ -13,7 +13,7 @@ fn run(flow: &str) -> (Bench, Output) {
     (bench, output)
 }
 
-/// What the run has written to one of its logs.
+/// Returns the text of one of the run's logs.
 fn log(bench: &Bench, name: &str) -> String {
     bench.read(&format!("state/runs/{}/{name}", bench.run_id()))
 }

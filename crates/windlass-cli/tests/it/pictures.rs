@@ -1,9 +1,9 @@
 //! The pictures of the front page, made from a run on a terminal, and the same run held to what
 //! `docs/output.md` shows of it.
 //!
-//! `UPDATE_PICTURES=1 cargo test -p windlass-cli pictures` makes them anew, in `docs/images`: a run
-//! that takes its time, once for the expected times and once to be looked at. Without it the run
-//! takes none, and nothing is written.
+//! `UPDATE_PICTURES=1 cargo test -p windlass-cli pictures` draws them in `docs/images`, from a slow run:
+//! once for the expected times, and once for the picture. Without it, the run is fast, and nothing is
+//! written.
 
 mod screen;
 
@@ -57,7 +57,7 @@ condition = "test -e approved"
 wake_on   = ["release:approved"]
 "#;
 
-/// Prints what it is told to, at its pace; steps that are to be looked at then wait for a file.
+/// Prints its arguments at a given pace; steps that are running in the picture then wait for a file.
 const WORK: &str = r#"#!/bin/sh -eu
 pause=$(awk "BEGIN { print $1 * $UNIT / ($# - 1) }"); shift
 for line in "$@"; do echo "$line"; sleep "$pause"; done
@@ -67,7 +67,7 @@ case "$WINDLASS_STEP" in build|test*) until test -e go; do sleep 0.01; done ;; e
 /// As many rows and columns as the picture has.
 const SIZE: (u16, u16) = (16, 100);
 
-/// Whether pictures are to be made: then steps take their time.
+/// Returns whether pictures are drawn, so that steps are slow.
 fn updating() -> bool {
     std::env::var_os("UPDATE_PICTURES").is_some()
 }
@@ -82,7 +82,7 @@ fn start(bench: &Bench) -> Terminal {
     Terminal::start(command, SIZE)
 }
 
-/// A run that has ended well, so that it is known how long the steps take.
+/// Returns a store with a successful run, from which times are estimated.
 fn stage() -> Bench {
     let bench = Bench::new();
     bench.write("release.toml", FLOW);
@@ -97,7 +97,7 @@ fn stage() -> Bench {
     bench
 }
 
-/// The moment that is worth a picture.
+/// Returns whether the screen is the one for the picture.
 fn is_telling(screen: &str) -> bool {
     let shows = |text: &str| screen.contains(text);
     let compiled = !updating() || shows("Compiling crate-4");
@@ -131,7 +131,7 @@ fn pictures_are_what_a_run_looks_like() {
     check_page(&shown);
 }
 
-/// The page on what runs show has this very run; times and the last lines of steps may differ.
+/// Checks that `docs/output.md` shows this run, apart from times and last lines.
 fn check_page(shown: &str) {
     let is_it = |block: &&crate::docs::Block| block.owner() == Some(Kind::Live);
     let blocks = blocks();
@@ -140,14 +140,13 @@ fn check_page(shown: &str) {
     assert_eq!(words(&block.text), words(shown), "{}", block.place);
 }
 
-/// What does not change from run to run: the lines, not their order.
+/// Returns the lines without what differs from run to run, in no order.
 fn words(screen: &str) -> BTreeSet<String> {
     let id = screen.split([' ', ':']).nth(1).unwrap_or("");
     masked(screen, id).lines().map(steady).collect()
 }
 
-/// A line without what is expected of it, which is told only if there were other runs, and
-/// without the number of a crate.
+/// Returns a line without expected times and without the number of a crate.
 fn steady(line: &str) -> String {
     let line = line.split(", about ").next().unwrap_or(line);
     let line = line.split(", at least ").next().unwrap_or(line);

@@ -18,7 +18,7 @@ fn given(bench: &Bench, arguments: &[&str], text: &str) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// What the steps print that tell where they run.
+/// Returns what steps print that print their directory.
 fn here(bench: &Bench, steps: &[&str]) -> String {
     let dir = fs::canonicalize(bench.path(".")).expect("it is there");
     steps.iter().map(|step| format!("{step} | {}\n", dir.display())).collect()

@@ -45,7 +45,7 @@ fn slots_are_held_between_calls() {
     check(&bench, "sem acquire s --holder c --capacity 4", "", 2);
 }
 
-/// The state of the holds that `windlass holders` lists, once it is `state`.
+/// Waits until `windlass holders` lists a hold in this state.
 fn await_state(bench: &Bench, name: &str, state: &str) {
     let shown = || stdout(&bench.call(&["holders", name, "--json"]));
     let told = format!(r#""state":"{state}""#);

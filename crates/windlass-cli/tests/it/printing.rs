@@ -10,13 +10,13 @@ use crate::terminal::Terminal;
 const REOPENS: &str = "seq 1 20000; echo E > /dev/stderr; echo O > /dev/stdout; \
     echo T | tee /dev/stderr; sh -c 'echo last > /proc/self/fd/2'";
 
-/// What that looks like.
+/// Returns the expected output.
 fn reopened() -> String {
     let numbers: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
     format!("{numbers}E\nO\nT\nT\nlast\n")
 }
 
-/// The log in the run's directory that ends like this.
+/// Returns the log in the run's directory with this end of its name.
 fn log(bench: &Bench, end: &str) -> String {
     bench.read(&format!("state/runs/{}/{end}", bench.run_id()))
 }
@@ -120,7 +120,7 @@ fn a_step_does_not_inherit_the_pipes_of_others() {
     }
 }
 
-/// Checks that a log has the numbers from 1 to `last`, but for a gap that is told in its place.
+/// Checks that a log has the numbers from 1 to `last`, except for a gap that a line replaces.
 #[track_caller]
 fn check_gap(text: &str, last: u64, limit: (usize, &str)) {
     let (head, rest) = text.split_once("\n[windlass: ").expect("a gap is told");

@@ -1,4 +1,4 @@
-//! What becomes of the processes that steps start: none outlives its step, however it left.
+//! Processes that steps start: none outlives its step, however it was started.
 
 use std::process::{Child, Output};
 
@@ -19,12 +19,12 @@ env -i setsid sh -c "sh -c '$daemon' <&- >&- 2>&- &"
 while test "$(wc -l < pids)" -lt 6; do sleep 0.01; done
 touch begun
 "#;
-/// As these, and one that does not listen.
+/// The same daemons, and one that ignores SIGTERM.
 const DEAF_DAEMONS: &str = r#"
 setsid sh -c 'trap "" TERM; echo $$ >> pids; while :; do sleep 0.02; done' &
 "#;
 
-/// The daemons that still run, of all that have said who they are.
+/// Returns the recorded daemons that still run.
 fn left(bench: &Bench) -> Vec<String> {
     let pids = bench.read("pids");
     pids.lines().filter(|pid| runs(pid)).map(str::to_owned).collect()
@@ -173,7 +173,7 @@ fn daemons_of_a_killed_run_are_ended_before_it_resumes() {
     child.wait().expect("it was killed");
     let output = bench.call(&["resume", &bench.run_id()]);
     assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
-    // Who has neither a mark nor a parent of ours is out of sight once the run was killed.
+    // A process without a mark and without a parent of the run cannot be found once the run was killed.
     for pid in left(&bench) {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).expect("it is ours");
         let marked = String::from_utf8_lossy(&environment).contains("WINDLASS_LEASES");
@@ -248,7 +248,7 @@ fn a_script_without_a_first_line_is_run_by_the_shell_as_everywhere() {
 const LOOK: &str =
     "ls /proc/$PPID/fd | wc -l; test \"$(cat /proc/$PPID/task/$PPID/children)\" = \"$$ \"";
 
-/// Many steps between two that look.
+/// Returns many steps between two that count processes.
 fn crowd(steps: usize, after: impl Fn(usize) -> String, run: &str, keys: &str) -> String {
     let mut flow = format!("{keys}\n[step.first]\nrun = '''{LOOK}'''\n");
     for step in 0..steps {
@@ -386,7 +386,7 @@ fn steps_that_find_no_file_to_open_wait_until_others_have_ended() {
     assert!(stdout(&output).contains("look | alone"), "{}", stderr(&output));
 }
 
-/// Leaves the process that leads the run room for looks at processes, and none for another step.
+/// Leaves the process that leads the run enough files to read `/proc`, and none for another step.
 const NO_ROOM: &str = "open=$(ls /proc/$PPID/fd | wc -l); \
     prlimit --pid $PPID --nofile=$((open + 20)):$((open + 20))";
 
@@ -427,7 +427,7 @@ fn a_step_for_which_there_is_never_room_fails_when_nothing_else_runs() {
     assert!(!bench.path("ran").exists());
 }
 
-/// Its own `PATH` has it started in another way.
+/// A step with a `PATH` of its own is started in another way.
 #[test]
 fn a_step_has_no_terminal() {
     for env in ["", "env = { PATH = '/bin:/usr/bin' }\n"] {

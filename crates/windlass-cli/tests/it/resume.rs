@@ -176,7 +176,8 @@ fn last_is_the_run_that_was_started_by_hand_and_none_of_its_steps() {
     assert!(shown.contains(": inner succeeded"), "{shown}");
 }
 
-/// Two steps are skipped; then one kills the leader of the run until there is a file `go`.
+/// Returns a workflow in which two steps are skipped, and one then kills the leader of its run until there
+/// is a file `go`.
 fn with_skipped_steps() -> Bench {
     let bench = Bench::new();
     bench.write(

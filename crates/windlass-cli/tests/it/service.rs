@@ -1,4 +1,4 @@
-//! Runs that go on without a terminal: submitted, scheduled, executed by workers, followed from any terminal.
+//! Submitted runs: scheduled, executed by workers, and followed from any terminal.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

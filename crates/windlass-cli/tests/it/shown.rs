@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::bench::{Bench, repository, signal, stderr, stdout};
 use crate::terminal::masked;
 
-/// `a` fails at its first attempt, `b` for good, `c` is blocked by it.
+/// The first attempt of `a` fails, `b` fails, and `c` is blocked.
 const FLOW: &str = r#"
 name = "demo"
 
@@ -297,12 +297,12 @@ success = "exit 4"
     assert!(said.contains("on.success: exit code 4"), "{said}");
 }
 
-/// The blocks of JSON in a page.
+/// Returns the blocks of JSON in a page.
 fn blocks(text: &str) -> impl Iterator<Item = &str> {
     text.split("```json\n").skip(1).map(|block| block.split("```").next().expect("it ends"))
 }
 
-/// The documented schema of what is printed.
+/// Returns the documented schema of what is printed.
 fn documented() -> Validator {
     let text = fs::read_to_string(repository().join("docs/json.schema.json")).expect("it is there");
     let schema: Value = serde_json::from_str(&text).expect("JSON");

@@ -83,7 +83,7 @@ fn a_retried_run_restores_all_retries_and_counts_its_attempts_with_the_earlier_o
     assert!(why.contains("(attempt 4 of 4): exit code 3"), "{why}");
 }
 
-/// All of it is told at once.
+/// All changes are shown at once.
 #[test]
 fn a_retried_step_that_is_blocked_again_names_the_reason() {
     let bench = Bench::new();
@@ -189,7 +189,7 @@ fn a_step_that_waits_for_a_lock_names_the_holder() {
     assert!(holder.wait_with_output().expect("it ends").status.success());
 }
 
-/// A group of three, of which one ends at once and two go on until there is a file `go`.
+/// A group of three steps: one ends at once, and two run until there is a file `go`.
 const GROUP: &str = "concurrency = 4\n[step.test]\neach = { os = ['linux', 'macos', 'plan9'] }\n\
     run = 'echo on {os}; test {os} = plan9 || { touch begun-{os}; \
     while ! test -e go; do sleep 0.01; done; }'\n\

@@ -22,7 +22,7 @@ fn crowd(bench: &Bench, processes: usize, times: usize, options: &str, inside: &
     (0..processes).map(|_| bench.script(&script).spawn().expect("sh runs")).collect()
 }
 
-/// What went in and out, in order.
+/// Returns the entries and exits, in order.
 fn record(bench: &Bench) -> Vec<(String, u64)> {
     let record = bench.read("record");
     let line = |line: &str| {
@@ -32,7 +32,8 @@ fn record(bench: &Bench) -> Vec<(String, u64)> {
     record.lines().map(line).collect()
 }
 
-/// No holder acts after one with a larger token went in, and tokens grow in the order of entry.
+/// Checks that no holder acts after a holder with a larger token has entered, and that tokens grow in the
+/// order of entry.
 fn check_record(record: &[(String, u64)]) {
     let mut latest = 0;
     for (word, token) in record {
@@ -58,7 +59,7 @@ fn increments_under_one_lock_are_all_counted() {
     assert_eq!(record.len(), 2 * processes * times);
 }
 
-/// The processes that carry the state directory of this test and hold or wait right now.
+/// Returns the processes that carry the state directory of this test and hold or wait right now.
 fn wrappers(bench: &Bench) -> Vec<u32> {
     let output = bench.call(&["holders", "--json"]);
     let text = stdout(&output);

@@ -26,7 +26,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
     kill -9 $left 2> /dev/null
 done"#;
 
-/// The mark of this process, and the janitor who looks for it.
+/// The mark of this process, and the janitor that searches for it.
 static PREPARED: LazyLock<(String, Child)> = LazyLock::new(|| {
     heed_signals();
     let mark = format!("{}-{:?}", std::process::id(), std::time::SystemTime::now());

@@ -25,7 +25,7 @@ pub(crate) struct Terminal {
     controller: File,
     parser: vt100::Parser,
     output: Receiver<Vec<u8>>,
-    /// Everything that was ever written to it.
+    /// Returns everything that was written to it.
     bytes: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ impl Terminal {
         let copy = || Stdio::from(user.try_clone().expect("it can be shared"));
         command.stdin(copy()).stdout(copy()).stderr(copy());
         let child = Some(command.spawn().expect("the binary runs"));
-        // Without this, our copies would keep the terminal open when the command has ended.
+        // Otherwise the copies of this process would keep the terminal open when the command has ended.
         drop((command, user));
         let controller = File::from(controller);
         let reader = controller.try_clone().expect("it can be shared");
@@ -64,18 +64,18 @@ impl Terminal {
         child.wait().expect("it has ended")
     }
 
-    /// What the screen shows, without blanks at the ends of lines.
+    /// Returns the contents of the screen, without trailing blanks.
     pub(crate) fn screen(&self) -> String {
         let contents = self.parser.screen().contents();
         contents.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    /// What the screen shows, with its colours.
+    /// Returns the screen with its colours.
     pub(crate) fn cells(&self) -> &vt100::Screen {
         self.parser.screen()
     }
 
-    /// Everything that was ever written to it.
+    /// Returns everything that was written to it.
     pub(crate) fn bytes(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -90,7 +90,7 @@ impl Terminal {
         bench::signal(self.child.as_ref().expect("it was not hung up"), signal);
     }
 
-    /// Hangs up, as when a window is closed; the command goes on or does not.
+    /// Hangs up, as when a window is closed.
     pub(crate) fn hang_up(mut self) -> Child {
         self.child.take().expect("it was not hung up before")
     }
@@ -110,7 +110,7 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// A test that fails leaves nothing behind.
+    /// Kills the command of a failed test.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // It may have ended as it should.
@@ -123,7 +123,7 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// The two ends of a new terminal.
+/// Returns the two ends of a new terminal.
 fn pair() -> (OwnedFd, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let controller = openpt(flags).expect("a terminal");
@@ -134,7 +134,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
     (controller, user)
 }
 
-/// Reads until the other end is closed, which Linux tells as an error.
+/// Reads until the other end is closed, which Linux reports as an error.
 fn read(mut reader: File) -> Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
@@ -148,8 +148,8 @@ fn read(mut reader: File) -> Receiver<Vec<u8>> {
     receive
 }
 
-/// What is left of a text when everything is masked that differs from run to run: times, spinners,
-/// the run's id, and how much blank space is between.
+/// Returns a text with everything masked that differs from run to run: times, spinners, the run's id, and
+/// blanks.
 pub(crate) fn masked(text: &str, run: &str) -> String {
     text.lines().map(|line| masked_line(line).replace(run, "RUN") + "\n").collect()
 }

@@ -14,7 +14,7 @@ enum Place {
 impl Place {
     const ALL: [Place; 2] = [Place::InGroup, Place::OutOfGroup];
 
-    /// A script that leaves such a process running, with nothing of the step's output open.
+    /// Returns a script that leaves such a process running, with nothing of the step's output open.
     fn script(self) -> String {
         let leave = match self {
             Place::InGroup => "",
@@ -96,7 +96,7 @@ lock = "x"
 run  = "test -e main && exec sh is_gone.sh; sh daemon.sh; echo $$ > main; kill -9 $PPID"
 "#;
 
-/// A run whose leader was killed, and whose only step is gone but for the process that it left.
+/// Returns a run whose leader was killed, and whose only step is gone but for the process that it left.
 fn killed(place: Place) -> Bench {
     let bench = bench(place, KILLS);
     let output = bench.call(&["run", "flow.toml"]);

@@ -22,7 +22,7 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// None, and a message, where this process cannot be several users.
+    /// Returns none, and prints a message, if this process cannot become other users.
     pub(crate) fn new() -> Option<Self> {
         let users = Self { bench: Bench::new() };
         let skipped = |why: &str| {
@@ -45,7 +45,7 @@ impl Users {
         Some(users)
     }
 
-    /// As [`Users::new`], with a store that Alice and Bob share.
+    /// Does the same as [`Users::new`], and creates a store that Alice and Bob share.
     pub(crate) fn sharing() -> Option<Self> {
         let users = Self::new()?;
         users.bench.ends_with(0, &["store", "init", "--group", &GROUP.to_string()]);
@@ -56,7 +56,7 @@ impl Users {
         self.bench.path("windlass")
     }
 
-    /// A program as one of the users. All but Carol are members of the group.
+    /// Returns a program run by one of the users. All but Carol are members of the group.
     fn as_user(&self, uid: u32, program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
         let like = self.bench.command(&[]);
         let mut command = Command::new("setpriv");
@@ -75,7 +75,7 @@ impl Users {
         command
     }
 
-    /// A call of the binary by one of the users.
+    /// Returns a call of the binary by one of the users.
     pub(crate) fn command(&self, uid: u32, arguments: &[&str]) -> Command {
         self.as_user(uid, self.binary(), arguments)
     }
@@ -84,13 +84,13 @@ impl Users {
         self.command(uid, arguments).output().expect("the binary runs")
     }
 
-    /// A script of one of the users, which calls the binary as `"$WINDLASS"`.
+    /// Returns a script of one of the users, which calls the binary as `"$WINDLASS"`.
     pub(crate) fn script(&self, uid: u32, text: &str) -> Command {
         self.as_user(uid, "sh", &["-eu", "-c", text])
     }
 
-    /// A call of the binary where `/proc` shows a user only processes of his own; none, and a message,
-    /// where that cannot be had.
+    /// Calls the binary where `/proc` shows a user only their own processes. Returns none, and prints a
+    /// message, where that is not possible.
     pub(crate) fn call_blind(&self, uid: u32, arguments: &[&str]) -> Option<Output> {
         let mount = "mount -t proc -o hidepid=2 proc /proc || exit 99; exec \"$@\"";
         let inner = self.command(uid, arguments);
@@ -110,7 +110,7 @@ impl Users {
         output
     }
 
-    /// A directory in the bench that belongs to a user alone.
+    /// Returns a directory in the bench that belongs to a user alone.
     pub(crate) fn private_dir(&self, uid: u32, name: &str) -> PathBuf {
         let dir = self.bench.path(name);
         fs::create_dir(&dir).expect("a directory");
@@ -120,7 +120,7 @@ impl Users {
     }
 }
 
-/// Everything below a directory.
+/// Returns everything below a directory.
 pub(crate) fn below(dir: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut open = vec![dir.to_owned()];

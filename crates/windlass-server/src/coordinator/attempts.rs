@@ -36,7 +36,7 @@ pub(crate) trait OrderKey: Copy + Ord + Send + 'static {
 /// What an order executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OrderKind {
-    /// The command of an attempt.
+    /// Returns the id of the command of an attempt.
     Command,
     /// The `finally` that follows an attempt.
     Finally,
@@ -93,7 +93,7 @@ pub(crate) struct Order<K = OrderId> {
 /// Identifies an order of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OrderId {
-    /// The command of an attempt.
+    /// Returns the id of the command of an attempt.
     Command(Grant),
     /// The `finally` that follows an attempt.
     Finally(Grant),
@@ -126,7 +126,7 @@ pub(crate) struct Limits {
 pub(crate) enum StopMode {
     /// Asks its processes to end, and kills those that remain after the grace period.
     Ask { grace: Duration },
-    /// Lets its own process go on, and kills everything that remains after the grace period.
+    /// Leaves its own process alone, and kills everything that remains after the grace period.
     Finish { grace: Duration },
     /// Kills its processes.
     Kill,

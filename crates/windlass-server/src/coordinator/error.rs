@@ -1,4 +1,4 @@
-//! Why a run cannot go on, or does not fit what the caller asked for.
+//! Why a run cannot continue, or does not fit the caller's request.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::files;
 use crate::look::LookError;
 use crate::users::user_name;
 
-/// Why a run could not go on.
+/// Why a run could not continue.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -49,7 +49,7 @@ pub enum RunError {
         /// The run.
         run: String,
     },
-    /// The run cannot be looked at.
+    /// The run cannot be read.
     #[error(transparent)]
     Look(#[from] LookError),
     /// The run was not submitted to a service.

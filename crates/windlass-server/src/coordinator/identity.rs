@@ -46,8 +46,8 @@ impl RunIdentity {
         run_tag(&self.id)
     }
 
-    /// Returns the tag that the processes of one attempt carry. It tells a process that takes over
-    /// the attempt's names what to end first.
+    /// Returns the tag that the processes of one attempt carry. A process that takes over the attempt's
+    /// names ends these processes first.
     pub(super) fn attempt_tag(&self, grant: Grant) -> String {
         format!("run-{}-{}-{}-{}", self.id, self.epoch, grant.work, grant.attempt)
     }

@@ -121,7 +121,7 @@ pub(super) enum SyncScope {
     Stored,
 }
 
-/// Whether the run has to look again at what the store has for it.
+/// Whether the run has to read again what the store has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
@@ -147,7 +147,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// An attempt that holds no names.
+    /// Returns the start of an attempt that holds no names.
     pub(super) fn plain(grant: Grant) -> Self {
         Self { grant, names: Vec::new(), broken: None }
     }
@@ -188,7 +188,7 @@ pub(super) enum Record {
     Emit(String),
     /// The request of this number was carried out.
     Taken(u64),
-    /// The run, which had ended, goes on.
+    /// The run, which had ended, was reopened.
     Reopened,
 }
 

@@ -89,8 +89,8 @@ impl Observer {
         new.to_vec()
     }
 
-    /// Shows every change, and then every notice. `waits` tells which steps wait for conditions. A wait
-    /// that is over is not shown: the change that ended it was.
+    /// Shows every change, and then every notice. `waits` returns whether a step waits for conditions. A
+    /// wait that has ended is not shown, because the change that ended it is.
     pub(super) fn show(
         &mut self,
         schedule: &mut Schedule,
@@ -149,7 +149,7 @@ impl Observer {
         let log = log_path(logs, Grant { work, attempt }, step);
         let by_finally = state == WorkState::Failed && self.failed_finally.remove(&(work, attempt));
         let finally_log = by_finally.then(|| finally_log(&log));
-        // An attempt that has printed nothing and succeeded has no log, whatever became of its step.
+        // A successful attempt without output has no log, however its step ended.
         let well = matches!(state, WorkState::Running | WorkState::Success);
         let log = (attempt > 0 && !is_old(from, state)).then_some(log);
         let log = log.filter(|log| well || log.exists());
@@ -172,8 +172,8 @@ impl Observer {
         }));
     }
 
-    /// Returns why a step has changed its state. A start may be shown together with the end that
-    /// follows it, and only ends have reasons; so may that a step waits anew, and is blocked again.
+    /// Returns why a step has changed its state. Only ends have reasons. A start may be shown together
+    /// with the end that follows it, and a retry together with the block that follows it.
     fn reason(&mut self, schedule: &mut Schedule, change: &Transition) -> Option<String> {
         let Transition { work, attempt, to, .. } = *change;
         let why = match to.state() {
@@ -190,8 +190,8 @@ impl Observer {
     }
 }
 
-/// Returns whether the latest attempt of a step was over, and shown, before the step changed its
-/// state: a user has it tried again, or it ends while it waits.
+/// Returns whether the end of the latest attempt was shown before the step changed its state: a user has
+/// retried the step, or the step ended while it waited.
 fn is_old(from: Option<WorkState>, to: WorkState) -> bool {
     match from {
         Some(WorkState::Pending) => matches!(to, WorkState::Blocked | WorkState::Cancelled),

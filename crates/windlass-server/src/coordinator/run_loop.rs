@@ -28,8 +28,8 @@ use super::{End, RunError, Update};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 
-/// How often to look for what other processes may have left without a wake-up: a holder that was killed
-/// wakes none.
+/// The interval between two checks of the store without a wake-up: a holder that was killed wakes no
+/// waiter.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How long a sync may wait for more to sync. No user sees the difference, and steps that take less
 /// time than a sync need not wait for one each.
@@ -322,7 +322,7 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         Ok(end)
     }
 
-    /// Shows what is committed and was not shown, of a run that cannot go on.
+    /// Shows what was committed and not yet shown, of a run that cannot continue.
     fn show_committed(&mut self, watch: &mut dyn FnMut(&Update<'_>)) {
         let synced = |journal: &mut J, _: &mut RunState, on_wait: OnWait<'_>| {
             journal.sync(SyncScope::Stored, on_wait)

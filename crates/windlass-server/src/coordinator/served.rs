@@ -125,7 +125,7 @@ impl ServedRun {
             id.work().map(|work| self.placed.insert(work, order.life.clone()));
             executing.orders.insert(id, items_of(&order));
             if let OrderId::Check { .. } = id {
-                // Its condition is checked anew, with a number of its own.
+                // Its condition is checked again, with a number of its own.
                 transaction.orders().wish(order.token, &to_text(&WishText::Kill))?;
             }
         }

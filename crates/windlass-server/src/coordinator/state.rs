@@ -316,12 +316,11 @@ impl RunState {
         self.follow(follow);
     }
 
-    /// Ends the decisions before a commit: looks at conditions that are due, and at what failures mean
-    /// for the other steps.
+    /// Completes the decisions before a commit: checks conditions that are due, and applies `on_failure`.
     pub(super) fn on_all_taken_in(&mut self) {
         let follow = self.waits.on_time(&mut self.run);
         self.follow(follow);
-        self.run.schedule.heed_failures();
+        self.run.schedule.apply_on_failure();
         self.run.explain_ends();
     }
 

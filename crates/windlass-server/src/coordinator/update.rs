@@ -52,7 +52,7 @@ pub struct Change<'a> {
     pub why: Option<String>,
 }
 
-/// What is known of a step before its run goes on.
+/// The state of a step when a process takes over its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepStatus {

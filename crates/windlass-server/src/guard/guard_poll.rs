@@ -47,7 +47,7 @@ pub struct GuardPoll {
 enum Phase {
     /// Its time is not over.
     Watching,
-    /// Its time is over, and it goes on checking.
+    /// Its time is over, and the condition is checked further.
     Blocked,
     /// A user decides.
     Escalated,
@@ -69,7 +69,7 @@ pub enum PollStep {
         /// Until when, if ever.
         until: Option<Timestamp>,
     },
-    /// Acts on its timeout, once. With `Fail` the guard has failed; with the others the wait goes on.
+    /// Acts on its timeout, once. With `Fail` the guard has failed; with the others the wait continues.
     TimedOut(GuardAction),
 }
 

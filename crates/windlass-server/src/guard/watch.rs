@@ -17,7 +17,7 @@ use crate::events::{EventReader, rest};
 use crate::lock_client::patience;
 use crate::signals::SignalPipe;
 
-/// How often to look again without a wake-up.
+/// The interval between two checks without a wake-up.
 const NET: Duration = Duration::from_secs(5);
 
 /// What to wait for, with every value filled in.
@@ -59,7 +59,7 @@ pub enum GuardEnd {
 pub enum GuardNews<'a> {
     /// It does not hold yet.
     NotYet(&'a NotYet),
-    /// It has used that up, and goes on checking.
+    /// It has used that up, and the condition is checked further.
     Blocked(UsedUp),
     /// It has used that up, and a user has to decide.
     Escalated(UsedUp),

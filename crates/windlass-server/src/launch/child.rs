@@ -82,7 +82,7 @@ impl ChildSetup<'_> {
 
 /// What the child does before its program. Calls nothing but the kernel.
 extern "C" fn become_program(setup: *mut c_void) -> c_int {
-    // SAFETY: the pointer is the one that was given to `clone`, whose caller waits until this has ended.
+    // SAFETY: the pointer is that of the caller of `clone`, who waits until this has ended.
     let setup = unsafe { &mut *setup.cast::<ChildSetup<'_>>() };
     // SAFETY: the strings and arrays end with zero, and live in memory that the parent leaves alone
     // meanwhile; the functions are plain system calls, without allocation or locks.

@@ -65,7 +65,7 @@ impl Expected {
     }
 }
 
-/// When a step may start, as far as earlier runs tell.
+/// When a step may start, according to earlier runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Estimate {
@@ -77,7 +77,7 @@ pub struct Estimate {
     pub attempts: usize,
 }
 
-/// When the steps of a run may be done, as far as earlier runs tell.
+/// When the steps of a run may end, according to earlier runs.
 pub(super) struct Forecast {
     steps: Vec<Outlook>,
 }

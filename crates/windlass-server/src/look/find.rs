@@ -13,7 +13,7 @@ use crate::nesting::is_nested;
 
 /// The name of the newest run that was started by hand.
 const LAST: &str = "last";
-/// The number of the newest runs that are searched for one that may have been meant.
+/// The number of newest runs that are searched for a similar id.
 const SEARCHED: usize = 1000;
 /// A shorter text resembles everything.
 const TELLING: usize = 3;

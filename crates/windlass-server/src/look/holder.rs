@@ -1,7 +1,7 @@
 //! Translates the holders of names into the words of their users: a step is `RUN/STEP`, a command is the
 //! process that runs it.
 //!
-//! A holder's id is written for machines; it also tells two processes with one pid apart. Nothing here
+//! A holder's id is written for machines; it also distinguishes two processes with one pid. Nothing here
 //! writes to the store. `holder_label` puts the result into messages.
 
 use std::collections::BTreeMap;

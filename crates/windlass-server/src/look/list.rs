@@ -6,7 +6,7 @@ use windlass_store::{RunEnd, RunListing, Store, StoreError, Transaction};
 use super::run::{Seen, wal_of};
 use super::{LookError, RunState, RunView};
 
-/// How many of the newest runs are looked at for a workflow that may have been meant.
+/// The number of newest runs that are searched for a similar workflow.
 const SEARCHED: usize = 1000;
 
 /// A run in a list.

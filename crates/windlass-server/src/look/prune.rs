@@ -102,7 +102,7 @@ impl From<StoreError> for PruneError {
 /// user. In a store that several users share, only root and the owner of the store can delete events.
 pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError> {
     let logs = store.dir().join("runs");
-    // Listed before the runs are: one that begins meanwhile is stored before its logs are.
+    // Directories are listed before the runs, because a run is stored before its logs are.
     let dirs = directories(&logs)?;
     let (all, now_ms) = store.read(|transaction| {
         Ok((transaction.runs().latest(None, usize::MAX)?, transaction.now().wall_ms))

@@ -50,7 +50,7 @@ pub enum RunState {
         /// That process.
         pid: Option<u32>,
     },
-    /// It was submitted to a service, and no scheduler leads it at the moment; its steps go on.
+    /// It was submitted to a service, and no scheduler leads it now; its steps continue.
     Queued,
     /// No process leads it, and its end is not stored; it can be resumed.
     Interrupted,
@@ -70,7 +70,7 @@ impl RunState {
         }
     }
 
-    /// Returns whether its steps go on: a process leads it, or a scheduler will.
+    /// Returns whether a process leads it, or a scheduler will.
     #[must_use]
     pub fn goes_on(self) -> bool {
         matches!(self, RunState::UnderWay { .. } | RunState::Queued)
@@ -170,7 +170,7 @@ impl RunView {
         self.steps.iter().filter(|step| step.state.is_end()).count()
     }
 
-    /// Returns when its first attempt began, and when its last ended, or now if it goes on.
+    /// Returns when its first attempt began, and when its last ended, or now if it has not.
     #[must_use]
     pub fn ended_ms(&self) -> Option<i64> {
         match self.state {

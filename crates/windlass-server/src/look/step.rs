@@ -152,16 +152,16 @@ impl StepView {
         self.attempts.first().map(|attempt| attempt.started_ms)
     }
 
-    /// Returns when it ended for good, if it has and that is known.
+    /// Returns when it ended, if it has and that is known.
     #[must_use]
     pub fn ended_ms(&self) -> Option<i64> {
         let last = self.unbegun.as_ref().or(self.attempts.last());
         last.filter(|_| self.state.is_end()).and_then(|attempt| attempt.ended_ms)
     }
 
-    /// Returns how long its attempts took together, with the waits between one that failed and the next. Time
-    /// without a pending attempt does not count (between its end and a retry by a user, or until an
-    /// interrupted run is resumed), nor does an attempt whose end is unknown.
+    /// Returns the time of its attempts and of the delays between them. Time between its end and a user's
+    /// retry does not count, nor does time during which the run was interrupted, nor an attempt whose end
+    /// is unknown.
     #[must_use]
     pub fn duration_ms(&self, now_ms: i64) -> Option<i64> {
         (!self.attempts.is_empty()).then(|| time_of(&self.attempts, now_ms))

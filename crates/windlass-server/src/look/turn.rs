@@ -9,7 +9,8 @@ use windlass_store::Store;
 use super::{Estimate, Expectations, HolderView, LookError, WaitReason};
 use crate::coordinator::plan_of;
 
-/// How many of a queue are looked at; nothing is estimated for a step further behind.
+/// The number of holders and waiters to consider; nothing is estimated for a step further back in the
+/// queue.
 const LOOKED_AT: usize = 16;
 
 /// Adds to the steps that hold or wait for names how long they usually take, from the earlier runs of

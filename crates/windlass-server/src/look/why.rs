@@ -80,7 +80,7 @@ impl Explanation {
         Ok(Self { view, steps, forecast })
     }
 
-    /// Returns when a step may start, as far as earlier runs tell.
+    /// Returns when a step may start, according to earlier runs.
     #[must_use]
     pub fn estimate(&self, step: &StepExplanation) -> Option<Estimate> {
         if step.reasons.is_empty() {
@@ -158,7 +158,7 @@ pub enum WaitReason {
         /// A user has to decide.
         escalated: bool,
     },
-    /// What decides whether it runs has not been looked at, or not lately.
+    /// Its guards or its `when` have not been checked yet, or not again.
     Gate {
         /// The guards that must pass.
         guards: Vec<String>,
@@ -230,7 +230,7 @@ pub struct HolderView {
     pub weight: u32,
     /// Its process has ended.
     pub gone: bool,
-    /// How long it usually takes, if it is a step and its earlier runs tell.
+    /// How long it usually takes, if it is a step with earlier runs.
     pub usually_ms: Option<i64>,
 }
 
@@ -240,6 +240,6 @@ pub struct HolderView {
 pub struct Cause {
     /// The step that failed or was cancelled, by its place in [`RunView::steps`].
     pub place: usize,
-    /// The blocked steps in between, from the one that is asked about.
+    /// The blocked steps in between, from the explained one.
     pub through: Vec<usize>,
 }

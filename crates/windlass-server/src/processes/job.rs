@@ -12,7 +12,7 @@ use crate::log_file::LogFile;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job(pub(crate) u64);
 
-/// How the processes of a job are found, and what becomes of its results.
+/// How the processes of a job are found, and where its results go.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSettings {
     /// The tag that its processes carry.

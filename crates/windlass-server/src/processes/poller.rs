@@ -45,12 +45,12 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Also waits for a wake-up.
+    /// Adds a wake-up to wait for.
     pub(super) fn add_wakeup(&self, wakeup: &impl AsFd) -> io::Result<()> {
         self.add(wakeup, WAKEUP, EventFlags::IN)
     }
 
-    /// Also waits for the end of a process.
+    /// Adds a process whose end to wait for.
     pub(super) fn add_process(&self, process: &impl AsFd, pid: u32) -> io::Result<()> {
         self.add(process, pid.into(), EventFlags::IN | EventFlags::ONESHOT)
     }

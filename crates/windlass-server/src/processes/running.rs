@@ -57,7 +57,7 @@ pub(super) enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Job(Job),
-    /// The orphan carries nothing that tells its job.
+    /// The orphan carries no mark of a job.
     Unknown,
     /// The orphan is ending, and what it carried cannot be read any more, so it may be any job's.
     Ending,

@@ -22,7 +22,7 @@ fn start(word: &str, script: &str) -> Spawned {
     child
 }
 
-/// A word that no other test run on this machine uses.
+/// Returns a word that no other test run on this machine uses.
 fn own(word: &str) -> String {
     format!("{}-{word}", std::process::id())
 }

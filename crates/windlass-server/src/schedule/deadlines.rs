@@ -36,7 +36,7 @@ impl Schedule {
         !self.times.reopened && self.deadline().is_some_and(|deadline| at >= deadline)
     }
 
-    /// Returns the outcome of a run in which everything has ended, as far as its steps tell.
+    /// Returns the outcome of a run in which every step has ended.
     pub(crate) fn outcome(&self) -> RunOutcome {
         let count = |state| self.engine.metrics().count(state);
         let bad = count(WorkState::Failed) + count(WorkState::Blocked);

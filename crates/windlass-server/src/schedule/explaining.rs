@@ -19,7 +19,7 @@ impl Schedule {
         Some(format!("{} {end}", self.step(culprit).name))
     }
 
-    /// Returns the first work on the way up from a blocked one that is not blocked itself.
+    /// Returns the first work upstream of a blocked one that is not blocked itself.
     fn culprit(&self, mut blocked: WorkId) -> Option<WorkId> {
         loop {
             let on = self.blocker(blocked)?;
@@ -56,9 +56,9 @@ impl Schedule {
         Some(format!("{} failed, and on_failure is \"{how}\"", self.step(failed).name))
     }
 
-    /// Decides what the leader of the run would decide now, and begins nothing, so that what is not
-    /// journaled (places in queues, reservations) is there again. `refused` tells which steps a name
-    /// refuses.
+    /// Decides what the leader of the run would decide now, without beginning anything. This restores
+    /// what is not journaled: positions in queues and reservations. `refused` returns whether a name
+    /// refuses a step.
     pub(crate) fn settle(&mut self, refused: impl Fn(WorkId) -> bool) {
         self.apply(Input::Tick).expect("time passes");
         while let Some(grant) = self.take_next() {

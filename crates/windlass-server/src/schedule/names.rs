@@ -11,7 +11,7 @@ use super::{Schedule, next_attempt};
 pub(super) struct NameQueues {
     /// The works that a name has refused.
     refused: BTreeSet<WorkId>,
-    /// The works in the queue of a name, also those that look again and find no room inside the run.
+    /// The works in the queue of a name, also those that were woken and find no room inside the run.
     queued: BTreeSet<WorkId>,
 }
 
@@ -52,7 +52,7 @@ impl Schedule {
         self.names.refused.iter().map(|work| next_attempt(engine, *work)).collect()
     }
 
-    /// Has a work that was refused look again.
+    /// Wakes a work that a name has refused.
     pub(crate) fn wake(&mut self, work: WorkId) {
         self.names.refused.remove(&work);
         self.apply(Input::Notify(work)).expect("it was refused before");

@@ -7,9 +7,9 @@ use windlass_core::{Input, Phase, Rejected, Transition, WorkId};
 use super::Schedule;
 
 impl Schedule {
-    /// Reopens works that failed or were cancelled, and everything that follows them. Each work changes
-    /// its state once: one that follows several of them is blocked until the last is open again, and
-    /// nothing of that is shown.
+    /// Reopens works that failed or were cancelled, and everything that follows them. Each work has one
+    /// transition: a work that follows several of them is blocked until the last is reopened, and that is
+    /// not shown.
     pub(crate) fn reopen(&mut self, works: &[WorkId]) -> Result<(), Rejected> {
         let before = self.transitions.len();
         for work in works {

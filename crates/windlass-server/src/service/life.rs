@@ -112,7 +112,7 @@ pub(super) fn left_by(
     Ok(std::iter::once(process_tag::tree_of(tag)).chain(of_orders).collect())
 }
 
-/// Locks the directory of a worker for this process; none if another process has it.
+/// Locks the directory of a worker for this process. Returns none if another process holds the lock.
 pub(super) fn take_presence(dir: &Path) -> io::Result<Option<File>> {
     Access::create_dir(dir)?;
     let path = dir.join("lock");

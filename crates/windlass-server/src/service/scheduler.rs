@@ -30,14 +30,14 @@ use crate::poll::poll;
 use crate::schedule::SharedCapacity;
 use crate::signals::SignalPipe;
 
-/// How often to look again for what other processes may have left without a wake-up.
+/// The interval between two checks of the store without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The same while nothing is under way.
 const IDLE: Duration = Duration::from_secs(5);
 /// How many events are taken in per round.
 const EVENTS: usize = 1000;
 
-/// What a scheduler tells its user.
+/// What a scheduler reports to its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchedulerNews {
@@ -288,7 +288,8 @@ impl Scheduler {
         self.signals.next().map(Some).map_err(|source| RunError::Io { what, source })
     }
 
-    /// Lets another scheduler lead at once.
+    /// Lets another scheduler lead at once. If the store cannot be written, the other one notices the end
+    /// of this process.
     fn give_up(&mut self, lead: &Lead) {
         self.leave(|transaction| {
             transaction.leases().release(&Name::Scheduler, &lead.holder, lead.epoch).map(drop)

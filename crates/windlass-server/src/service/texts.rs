@@ -16,7 +16,7 @@ use crate::coordinator::attempts::{
 };
 use crate::ended::Ended;
 
-/// What an order tells a worker.
+/// The text of an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OrderText {
     kind: KindText,
@@ -52,7 +52,7 @@ pub(crate) enum WishText {
     Kill,
 }
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReportText {
     /// When nothing of it ran any more.

@@ -33,7 +33,7 @@ use crate::coordinator::attempts::{
 use crate::heartbeat::Heartbeat;
 use crate::tree;
 
-/// How often to look for orders without a wake-up.
+/// The interval between two checks for orders without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long to wait before a report that the store has not taken is repeated.
 const REPORT_AGAIN: Duration = Duration::from_millis(250);
@@ -75,7 +75,7 @@ pub struct Worker {
     /// Since when there has been nothing to do.
     idle_since: Instant,
     state: WorkerState,
-    /// The store cannot be used at the moment, as was told.
+    /// Whether the store cannot be used now, which was reported.
     trouble: bool,
     _heartbeat: Heartbeat,
     /// Locked for as long as this process is the worker.
@@ -100,7 +100,7 @@ struct TakenOrder {
     wish: Option<String>,
 }
 
-/// What a worker tells its user.
+/// What a worker reports to its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerNews {
@@ -263,8 +263,8 @@ impl Worker {
         }
     }
 
-    /// Reports what has ended, takes new orders, and heeds wishes. Returns whether this life still has
-    /// the worker's name.
+    /// Reports ended orders, takes new orders, and carries out wishes. Returns whether this life still
+    /// has the worker's name.
     fn look(&mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<bool, WorkerError> {
         if !self.report(tell)? {
             return Ok(false);
@@ -311,7 +311,7 @@ impl Worker {
         Ok(self.attempts.stop(taken.id, mode.map_or(StopMode::Kill, StopMode::from))?)
     }
 
-    /// Notes how an order has ended, before the store is told.
+    /// Records how an order has ended, before it is reported to the store.
     fn note(&mut self, report: Report<OrderToken>) -> Result<(), WorkerError> {
         let Some((id, text)) = ReportText::of(report, self.boot.now().at) else { return Ok(()) };
         self.taken.remove(&id.token);

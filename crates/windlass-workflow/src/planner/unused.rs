@@ -1,4 +1,4 @@
-//! Warns of what a file declares and nothing in it uses, or what has no effect as it stands.
+//! Warns of declarations that nothing in the file uses, and of keys without effect.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(super) fn warn(file: &File, plan: &Plan, texts: &TextReader<'_>) {
         unused_resources(file, plan, texts);
     }
     empty_conditions(file, texts);
-    unheard_escalations(file, plan, texts);
+    escalations_without_hook(file, plan, texts);
     items_in_finally(file, plan, texts);
 }
 
@@ -60,8 +60,8 @@ fn empty_conditions(file: &File, texts: &TextReader<'_>) {
     }
 }
 
-/// A guard that escalates waits for a person, who has to hear of it.
-fn unheard_escalations(file: &File, plan: &Plan, texts: &TextReader<'_>) {
+/// Warns of a guard that escalates without a hook that tells a user.
+fn escalations_without_hook(file: &File, plan: &Plan, texts: &TextReader<'_>) {
     if plan.hooks.escalate.is_some() {
         return;
     }

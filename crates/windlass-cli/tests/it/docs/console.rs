@@ -41,7 +41,7 @@ fn scene(command: &str) -> Scene {
     }
 }
 
-/// A run that was interrupted, and one under way.
+/// Returns a run that was interrupted, and one under way.
 fn two_runs() -> Stage {
     let mut stage = Stage::live();
     stage.submit("1111aaaa", "deploy", "[step.pack]\nrun = 'a'\n[step.push]\nrun = 'b'\n");
@@ -55,7 +55,7 @@ fn two_runs() -> Stage {
     stage
 }
 
-/// A lock with a waiter, and slots of a semaphore.
+/// Returns a lock with a waiter, and slots of a semaphore.
 fn holders() -> Scene {
     let bench = Bench::new();
     for arguments in [
@@ -96,7 +96,7 @@ fn every_console_shows_what_its_command_prints() {
     }
 }
 
-/// A line without what depends on when it is printed, and without the blanks that line it up.
+/// Returns a line without times, and without the blanks that align it.
 fn timeless(line: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in line.split_whitespace() {

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{pages, read, repository};
 
-/// What a page may be asked for behind a `#`: its headings, as GitHub names them.
+/// Returns the anchors of a page: its headings, as GitHub names them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).into_iter().filter(|line| line.starts_with('#'));
     headings.map(|line| anchor(line.trim_start_matches('#').trim())).collect()
@@ -16,7 +16,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// The lines outside of fences.
+/// Returns the lines outside of fences.
 fn prose(text: &str) -> Vec<&str> {
     let mut fenced = false;
     let mut outside = |line: &&str| {
@@ -27,7 +27,7 @@ fn prose(text: &str) -> Vec<&str> {
     text.lines().filter(|line| outside(line)).collect()
 }
 
-/// Where the links of a page lead, as written.
+/// Returns the targets of the links of a page.
 fn links(text: &str) -> Vec<String> {
     let prose = prose(text).join("\n");
     let ends = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
@@ -35,7 +35,7 @@ fn links(text: &str) -> Vec<String> {
     ends.chain(pictures).map(|(link, _)| link.to_owned()).collect()
 }
 
-/// `docs/../README.md` as `README.md`.
+/// Returns `docs/../README.md` as `README.md`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

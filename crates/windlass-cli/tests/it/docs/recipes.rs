@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::{Block, read};
 use crate::bench::{Bench, stderr, stdout};
 
-/// The shells that are called `sh` on one system or another, as far as they are here.
+/// Returns the shells that some systems call `sh`, as far as this one has them.
 fn shells() -> Vec<&'static str> {
     ["dash", "bash"].into_iter().filter(|shell| program(shell).is_some()).collect()
 }
 
-/// The shells with which a block is run: all of them if it is a recipe.
+/// Returns the shells with which a block is run: all of them if it is a recipe.
 pub(super) fn shells_for(block: &Block) -> Vec<&'static str> {
     let is_recipe = block.page == "docs/cookbook.md" && !shells().is_empty();
     if is_recipe { shells() } else { vec!["sh"] }
@@ -30,7 +30,7 @@ fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| Path::is_file(file))
 }
 
-/// The text of `when` in the table for users of make.
+/// Returns the text of `when` in the table for users of make.
 fn up_to_date() -> String {
     let page = read("docs/cookbook.md");
     let row = page.lines().find(|line| line.starts_with("| a target that is up to date"));

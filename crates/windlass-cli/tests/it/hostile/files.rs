@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use super::{GOOD, call, check};
 use crate::bench::{Bench, stderr};
 
-/// A name, what the file contains, and the code with which it is looked at.
+/// Returns names of files, their contents, and the exit codes of `check`.
 fn table() -> Vec<(&'static str, Vec<u8>, i32)> {
     let mut table: Vec<(&str, Vec<u8>, i32)> = Vec::new();
     let mut add = |name, bytes: &[u8], code| table.push((name, bytes.to_vec(), code));

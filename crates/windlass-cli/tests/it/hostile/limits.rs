@@ -43,7 +43,7 @@ fn a_limit_on_file_sizes_ends_with_69_and_the_run_resumes_without_it() {
     }
     let output = call(&bench, &["emit", "again"]);
     assert_eq!(check("emit", &output), 0, "{}", stderr(&output));
-    // A command still meets the limit as it would without us.
+    // The command meets the limit as it would without windlass.
     let own = "ulimit -f 1; \"$WINDLASS\" lock x -- sh -c 'head -c 100000 /dev/zero > big'; echo $? > code";
     script(&bench, own);
     assert_ne!(bench.read("code"), "0\n");

@@ -73,7 +73,7 @@ fn other_signals_change_nothing() {
             let bench = bench();
             let child = bench.start(&["run", "short.toml"]);
             std::thread::sleep(Duration::from_millis(moment));
-            // Some end one that is not ready yet; it has done nothing then.
+            // Some signals end a process that is not ready yet and has done nothing.
             signal(&child, sent);
             signal(&child, Signal::CONT);
             let output = end(child);
@@ -84,7 +84,7 @@ fn other_signals_change_nothing() {
     }
 }
 
-/// A run whose step has begun, and ends when there is a file `go`.
+/// Returns a run whose step has begun, and ends when there is a file `go`.
 fn begun() -> (Bench, Child) {
     let bench = Bench::new();
     let wait = "echo $$ > pids; touch begun; until test -e go; do sleep 0.01; done";

@@ -47,7 +47,7 @@ fn a_stream_that_is_closed_changes_nothing() {
     }
 }
 
-/// A script that asks for something and gets half of it has to hear of it.
+/// An incomplete write must not end with exit code 0.
 #[test]
 fn what_cannot_be_printed_is_a_failure() {
     let bench = bench();

@@ -98,7 +98,7 @@ fn verbs_that_read_files_survive_hostile_arguments() {
     check_words(&VERBS[16..]);
 }
 
-/// A variable that a script forgot to set must not stand for whatever run there is.
+/// An empty argument, from a variable that a script forgot to set, must not select any run.
 #[test]
 fn no_name_is_the_name_of_no_run() {
     let bench = Bench::new();

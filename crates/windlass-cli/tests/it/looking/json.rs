@@ -1,4 +1,4 @@
-//! Every line of JSON is what `docs/json.schema.json` says, and every event is told of in the docs.
+//! Every line of JSON matches `docs/json.schema.json`, and every event is documented.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -97,7 +97,7 @@ fn every_line_matches_the_schema() {
     assert!(missing.is_empty(), "no line was seen of {missing:?}");
 }
 
-/// The verbs that do not look at runs.
+/// Adds lines of the verbs that do not look at runs.
 fn other_verbs(lines: &mut Lines) {
     let bench = Bench::new();
     bench.write("bad.toml", "[step.a]\nrun = 'echo {nam}'\n[step.b]\n");
@@ -163,7 +163,7 @@ fn the_schema_and_the_docs_know_every_word_for_an_end() {
     }
 }
 
-/// What the schema says about the fields of an event.
+/// Returns the schema of the fields of an event.
 fn properties(event: &str) -> Value {
     let schema = schema();
     let kinds = schema["oneOf"].as_array().expect("there are several");
@@ -171,7 +171,7 @@ fn properties(event: &str) -> Value {
     kind.expect("there is such an event")["properties"].clone()
 }
 
-/// The texts that a field may be.
+/// Returns the texts that a field may be.
 fn words(field: &Value) -> BTreeSet<&str> {
     let values = field["enum"].as_array().expect("its values are listed");
     values.iter().filter_map(Value::as_str).collect()
@@ -185,7 +185,7 @@ fn every_event_is_documented() {
     }
 }
 
-/// The events that the schema knows.
+/// Returns the events that the schema knows.
 fn events(schema: &Value) -> BTreeSet<String> {
     let kinds = schema["oneOf"].as_array().expect("there are several");
     let event = |kind: &Value| kind["properties"]["event"]["const"].as_str().map(str::to_owned);

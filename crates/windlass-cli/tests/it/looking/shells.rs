@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::stage::{NIGHTLY, Stage};
 use crate::bench::{Bench, repository, stderr, stdout};
 
-/// What a shell would offer for the last of `words`.
+/// Returns the completions for the last of `words`.
 fn offered(bench: &Bench, words: &[&str]) -> Vec<String> {
     let mut command = bench.command(&["--", "windlass"]);
     command.args(words).env("WINDLASS_COMPLETE", "fish");
@@ -105,7 +105,7 @@ fn every_verb_has_a_line_in_the_guide() {
     }
 }
 
-/// The verbs as the help lists them.
+/// Returns the verbs as the help lists them.
 fn verbs(bench: &Bench) -> Vec<String> {
     let help = stdout(&bench.call(&["--help"]));
     let (_, listed) = help.split_once("Commands:\n").expect("it lists verbs");

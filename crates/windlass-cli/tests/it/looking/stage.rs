@@ -12,7 +12,7 @@ use windlass_store::{
 
 use crate::bench::Bench;
 
-/// 3 January 2024, 17:45 in Greenwich: long enough ago that its day is told.
+/// 3 January 2024, 17:45 UTC: long enough ago that times have a date.
 const THEN: i64 = 1_704_303_900_000;
 
 pub(crate) const NIGHTLY: &str = r#"
@@ -88,7 +88,7 @@ priority = -1
 run      = "last"
 "#;
 
-/// A store, and the run that is being told about.
+/// A store, and the run that the test describes.
 pub(crate) struct Stage {
     pub(crate) bench: Bench,
     store: Store,
@@ -101,14 +101,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A store in which it is 3 January 2024.
+    /// Returns a store in which it is 3 January 2024.
     pub(crate) fn new() -> Self {
         let clock = ManualClock::default();
         clock.set_wall(THEN);
         Self::with(Arc::new(clock.clone()), Some(clock), THEN)
     }
 
-    /// A store in which it is now, for runs that this very process leads.
+    /// Returns a store in which it is now, for runs that this very process leads.
     pub(crate) fn live() -> Self {
         let clock = BootClock::start().expect("the clock runs");
         let now_ms = clock.now().wall_ms;
@@ -125,7 +125,7 @@ impl Stage {
         Self { bench, store, clock: manual, now_ms, run, steps, holder, epoch }
     }
 
-    /// A store in which everything happens before the machine is booted.
+    /// Returns a store in which everything happens before the machine is booted.
     pub(crate) fn before_boot() -> Self {
         let stage = Self::new();
         stage.clock.as_ref().expect("it stands still").reboot("an earlier boot");
@@ -138,7 +138,7 @@ impl Stage {
         self.clock.as_ref().expect("it stands still").set_wall(self.now_ms);
     }
 
-    /// A run of `flow` begins, led by this process.
+    /// Stores the beginning of a run of `flow`, led by this process.
     pub(crate) fn submit(&mut self, id: &str, workflow: &str, flow: &str) {
         self.submit_text(id, workflow, flow);
         let parsed = windlass_workflow::parse("flow.toml", flow).expect("it has no errors");
@@ -149,7 +149,7 @@ impl Stage {
         self.append(&facts);
     }
 
-    /// The same for a text that may not be a workflow.
+    /// Stores the beginning of a run of a text that may not be a workflow.
     pub(crate) fn submit_text(&mut self, id: &str, workflow: &str, text: &str) {
         let params = BTreeMap::from([("env".to_owned(), "prod".to_owned())]);
         let params = if text.contains("[params]") { params } else { BTreeMap::new() };
@@ -173,7 +173,7 @@ impl Stage {
         (self.run, self.epoch) = (id.to_owned(), holds[0].token);
     }
 
-    /// What happens, one line each: `MILLISECONDS start|success|failed|retry|cancelled|blocked STEP
+    /// Stores events, one line each: `MILLISECONDS start|success|failed|retry|cancelled|blocked STEP
     /// [CODE [WHY]]`.
     pub(crate) fn journal(&mut self, lines: &str) {
         let mut attempts: BTreeMap<String, (u32, i64)> = BTreeMap::new();
@@ -234,7 +234,7 @@ impl Stage {
         })
     }
 
-    /// The run ends.
+    /// Stores the end of the run.
     pub(crate) fn end(&mut self, at: i64, word: &str) {
         let outcome = match word {
             "succeeded" => RunOutcome::Succeeded,
@@ -282,7 +282,7 @@ impl Stage {
         }
     }
 
-    /// A step waits for a guard.
+    /// Stores that a step waits for a guard.
     pub(crate) fn wait_for_guard(&mut self, step: &str, guard: &str, said: &str) {
         let place = self.steps.iter().position(|known| known == step).expect("it is a step");
         let wait = GuardWait {

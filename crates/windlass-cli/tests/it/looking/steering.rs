@@ -198,7 +198,7 @@ fn old_events_are_forgotten_with_old_runs() {
     assert_eq!(stdout(&bench.call(&["emit", "a:c"])), "2\n", "numbers are not used again");
 }
 
-/// Two runs that have ended, and one that was interrupted, all in 2024.
+/// Returns two runs that have ended, and one that was interrupted, all in 2024.
 fn three_runs() -> Stage {
     let mut stage = Stage::new();
     for id in ["aaaa0001", "aaaa0002", "bbbb0003"] {

@@ -86,7 +86,7 @@ impl Run {
     }
 }
 
-/// How a cell looks, as a class of the style.
+/// Returns the style class of a cell.
 fn class(cell: &Cell) -> String {
     let colour = match cell.fgcolor() {
         Color::Idx(1 | 9) => "red",

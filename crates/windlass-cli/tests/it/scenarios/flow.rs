@@ -10,22 +10,23 @@ const RETRY_CODE: i32 = 75;
 /// Longer than any scenario.
 const LONG: &str = "600";
 
-/// The file that opens the gate of a step: it is there once the gate is open.
+/// Returns the file that opens the gate of a step.
 pub(super) fn gate_file(work: &WorkPlan) -> String {
     format!("{}.open", work.name)
 }
 
-/// The file that says that a step is not needed.
+/// Returns the file that makes a step unneeded.
 pub(super) fn skip_file(work: &WorkPlan) -> String {
     format!("{}.skip", work.name)
 }
 
-/// The file that says that the `when` of a step is being checked.
+/// Returns the file that a step writes when its `when` is checked.
 pub(super) fn asked_file(work: &WorkPlan) -> String {
     format!("{}.asked", work.name)
 }
 
-/// A work that comes later than the others is a step behind a gate that opens then.
+/// Returns whether a step has a gate: a work that is submitted later becomes a step whose gate opens
+/// then.
 pub(super) fn has_gate(work: &WorkPlan) -> bool {
     work.gated || work.from > Timestamp::ZERO
 }
@@ -59,7 +60,7 @@ impl Flow<'_> {
         text
     }
 
-    /// The deadline of all works is that of the run.
+    /// Returns the deadline of the run, which is that of all works.
     fn deadline(&self) -> Option<Duration> {
         let mut deadlines = self.scenario.works.iter().map(|work| work.deadline);
         let first = deadlines.next().flatten();
@@ -77,7 +78,7 @@ impl Flow<'_> {
         let after = after.collect::<Vec<_>>().join(", ");
         let uses = work.needs.iter().map(|(name, amount)| format!("{name} = {amount}"));
         let uses = uses.collect::<Vec<_>>().join(", ");
-        // A step that is cancelled goes on to its end; a timeout drops the body.
+        // A cancelled step runs to its end; a timeout drops the body.
         let grace = if self.is_cancelled(place) { LONG } else { "0" };
         let mut text = format!(
             "[step.{name}]\nrun = '''{}'''\nafter = {{ {after} }}\nuse = {{ {uses} }}\n\
@@ -94,7 +95,7 @@ impl Flow<'_> {
         text + &self.gate(place)
     }
 
-    /// A gate is a guard, or a `when` if it may say that the step is not needed.
+    /// Returns the gate of a step: a guard, or a `when` if it may skip the step.
     fn gate(&self, place: usize) -> String {
         let work = &self.scenario.works[place];
         let (name, open, skip) = (&work.name, gate_file(work), skip_file(work));
@@ -136,8 +137,8 @@ impl Flow<'_> {
         format!("{{ count = {count}, {delay}on_exit = [{RETRY_CODE}] }}")
     }
 
-    /// Sleeps as long as the work takes, then exits as its attempt ends. Who is cancelled goes on to
-    /// its end; who is to end otherwise is ended from outside.
+    /// Returns a command that sleeps as long as the work takes, then exits as its attempt ends. A
+    /// cancelled step runs to its end; the test ends attempts that end in another way.
     fn command(&self, place: usize) -> String {
         let work = &self.scenario.works[place];
         let cancelled = self.is_cancelled(place);

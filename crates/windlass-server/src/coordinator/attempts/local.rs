@@ -109,7 +109,7 @@ impl<K: OrderKey> LocalAttempts<K> {
             return Ok(());
         }
         if ready.id.kind() != OrderKind::Command {
-            // The log of a `finally` or of a hook tells that its process was started.
+            // The log of a `finally` or of a hook shows that its process was started.
             let log = LogFile::new(ready.prepared.log().to_owned(), 0);
             let what = "a log cannot be created";
             log.create().map_err(|source| RunError::Io { what, source })?;
@@ -355,8 +355,8 @@ fn log_file(kind: OrderKind, LogSpec { path, limit }: LogSpec) -> LogFile {
     }
 }
 
-/// Adds the variables by which a process finds its log and carries its tags. Both go on from what
-/// this process itself was given.
+/// Adds the variables by which a process finds its log and carries its tags. Both extend the variables of
+/// this process.
 fn introduce(command: &mut CommandSpec, log: &Path, tags: &str) {
     command.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(log)));
     command.env.push((TAG_VARIABLE.to_owned(), process_tag::inherited_with(tags)));

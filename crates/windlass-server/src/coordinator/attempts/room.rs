@@ -1,8 +1,8 @@
 //! Orders that wait for room: as many files are open, or as many processes run, as the system allows.
 //!
-//! They are tried again, in their order, whenever a process of the run has ended, and after a pause,
-//! because the kernel does not tell when another program has given room back. An order fails for want
-//! of room only if no process of its run is left to wait for.
+//! They are retried, in their order, whenever a process of the run has ended, and after a pause, because
+//! the kernel does not report when another program releases room. An order fails for lack of room only if
+//! no process of its run is left to wait for.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Claims the names that attempts need, in the commit that begins the attempts.
 //!
-//! Only the store can tell whether a name is free, so the engine takes a grant, the claim is made, and
-//! the work begins or is handed back, all in one transaction. A refused work holds nothing inside the
-//! run, and keeps its place in the queue of the name. Knows nothing of processes.
+//! Only the store knows whether a name is free. So one transaction takes a grant of the engine, claims
+//! the names, and begins the work or returns the grant. A refused work holds nothing inside the run, and
+//! keeps its place in the queue of the name. Knows nothing of processes.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(in crate::coordinator) struct NameClaims<'a> {
     pub(in crate::coordinator) leftovers: Vec<Leftover>,
 }
 
-/// What became of a grant.
+/// The result of a grant.
 pub(in crate::coordinator) enum Admitted {
     Began(Start),
     /// A name has refused the work, for this reason.
@@ -108,9 +108,9 @@ impl<'a> NameClaims<'a> {
         }
     }
 
-    /// Has those refused works look again whose names are free now. The others do not, because the
-    /// engine would reserve capacity inside the run for them that they could not use. What refuses one
-    /// refuses those behind it that need the same, so few of a long queue are looked at.
+    /// Wakes the refused works whose names are free now. It does not wake the others, because the engine
+    /// would reserve capacity inside the run that they could not use. What refuses a work also refuses
+    /// later works that need the same names, so few works of a long queue are checked.
     pub(in crate::coordinator) fn wake_refused(
         &mut self,
         schedule: &mut Schedule,

@@ -46,7 +46,7 @@ pub(super) enum Condition {
     Guard(usize),
 }
 
-/// What became of the conditions of a step.
+/// The result of the conditions of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Conclusion {
     /// All of them hold.
@@ -86,7 +86,7 @@ pub(super) struct CheckStart {
 pub(super) struct Conditions {
     guards: Vec<Guard>,
     waits: BTreeMap<WorkId, Wait>,
-    /// When to look at which.
+    /// When to check the conditions of which step.
     due: BTreeSet<(Timestamp, WorkId)>,
     /// How many checks run, also those that were stopped and have not ended.
     running: usize,
@@ -160,7 +160,7 @@ impl Conditions {
         self.heeding > 0
     }
 
-    /// Returns when to look again if nothing happens first.
+    /// Returns when to check again if nothing happens first.
     pub(super) fn next_look(&self) -> Option<Timestamp> {
         // While all checks run there is nothing to do before one ends.
         self.due.first().map(|(at, _)| *at).filter(|_| self.running < MOST_CHECKS)
@@ -360,7 +360,7 @@ impl Conditions {
         }
     }
 
-    /// Has the steps that wait for one of these events look again at once.
+    /// Has the conditions of the steps that wait for one of these events checked at once.
     pub(super) fn wake(&mut self, events: &[Event], now: Timestamp) {
         let heeds = |wait: &Wait| events.iter().any(|event| wait.heeds(&event.name));
         let woken: Vec<_> =

@@ -1,4 +1,4 @@
-//! The hooks of a run: commands that tell users of its end, and of guards that need a decision.
+//! The hooks of a run: commands for its end, and for guards that need a decision.
 //!
 //! A hook changes nothing about the run. It starts after the commit that it reports, and has a time
 //! limit, so that none can keep a run from ending.

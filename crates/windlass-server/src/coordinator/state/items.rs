@@ -1,4 +1,4 @@
-//! Which items of a resource each step has: what there is exactly one of has a name.
+//! The items of resources that each step has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ impl Items {
         }
     }
 
-    /// Returns the variables that tell a step which items it has.
+    /// Returns the variables with the items of a step.
     pub(super) fn variables(&self, work: WorkId, plan: &Plan) -> Vec<(String, String)> {
         let mut variables: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for (place, item) in self.taken.get(&work).into_iter().flatten() {

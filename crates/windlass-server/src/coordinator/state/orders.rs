@@ -21,9 +21,9 @@ use crate::outputs;
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 /// How long processes that outlive the one that started them may take to end by themselves.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
-/// The variable that tells an attempt where to write its outputs.
+/// The variable with the path of an attempt's outputs.
 const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
-/// The variable that tells an attempt until when it has time, in seconds since 1970.
+/// The variable with the time at which an attempt times out, in seconds since 1970.
 const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
 /// Builds the orders of a run's steps.

@@ -219,7 +219,7 @@ impl Steps {
         run.schedule.apply(Input::Suspend(grant)).expect("it is under way");
     }
 
-    /// Takes in what became of the conditions behind a command.
+    /// Records the result of the conditions after a command.
     pub(super) fn on_ensured(
         &mut self,
         run: &mut RunContext,
@@ -250,7 +250,7 @@ impl Steps {
         }
     }
 
-    /// Orders again what was not started in time, or has it end, if it has lost a name.
+    /// Repeats an order that was not started in time, or ends it if the step has lost a name.
     pub(super) fn on_late(&mut self, run: &mut RunContext, id: OrderId, lost: Option<Name>) {
         let mut order = match id {
             OrderId::Command(grant) => self.orders(run).command(grant),

@@ -1,4 +1,4 @@
-//! What a new leader does with a run before it goes on: picks up, takes over, retries, cancels.
+//! What a new leader does before it continues a run: take over, retry, cancel.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(in super::super) struct Executing {
 }
 
 impl RunState {
-    /// Goes on where another scheduler has left the run, while workers go on with its orders.
+    /// Takes over the run from another scheduler, while workers execute its orders.
     pub(in super::super) fn take_over(
         &mut self,
         attempts: &[AttemptRecord],

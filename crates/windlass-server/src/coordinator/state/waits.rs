@@ -57,7 +57,7 @@ impl Waits {
         }
     }
 
-    /// Has no step wait for its guards any more; it waits again when the run goes on.
+    /// Ends all waits for guards; steps wait again when the run is resumed.
     pub(super) fn forget_guards(&mut self) {
         for work in self.conditions.waiting(Side::Before) {
             self.conditions.forget(work);

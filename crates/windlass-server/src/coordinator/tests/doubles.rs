@@ -41,7 +41,7 @@ pub(super) struct Case {
     stall: Option<(u64, u64)>,
 }
 
-/// What became of a run.
+/// The record of a run.
 pub(super) struct Told {
     pub(super) end: Result<End, RunError>,
     pub(super) world: World,
@@ -53,7 +53,7 @@ impl Case {
         Self { text: text.to_owned(), outside, fails_at, names_lost, stall }
     }
 
-    /// Has something happen after so many seconds.
+    /// Adds an event from outside after this many seconds.
     pub(super) fn at(mut self, seconds: u64, outside: Outside) -> Self {
         self.outside.push((seconds, outside));
         self
@@ -150,27 +150,27 @@ impl Told {
     }
 }
 
-/// The command of an attempt.
+/// Returns the id of the command of an attempt.
 pub(super) fn command(work: usize, attempt: u32) -> OrderId {
     OrderId::Command(Grant { work: WorkId::from_index(work), attempt })
 }
 
-/// The `finally` of an attempt.
+/// Returns the id of the `finally` of an attempt.
 pub(super) fn finally(work: usize, attempt: u32) -> OrderId {
     OrderId::Finally(Grant { work: WorkId::from_index(work), attempt })
 }
 
-/// A check of a step.
+/// Returns the id of a check of a step.
 pub(super) fn check(work: usize, round: u64) -> OrderId {
     OrderId::Check { work: WorkId::from_index(work), round }
 }
 
-/// The result of a check that does not hold yet.
+/// Returns the result of a check that has not passed.
 pub(super) fn not_yet() -> Script {
     Script::Check(CheckResult::NotYet(NotYet::Exit { code: 1, said: "not there".to_owned() }))
 }
 
-/// The result of a check that holds.
+/// Returns the result of a check that has passed.
 pub(super) fn passed() -> Script {
     Script::Check(CheckResult::Passed)
 }

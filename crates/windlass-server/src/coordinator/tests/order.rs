@@ -38,7 +38,7 @@ fn coordinator(dir: &Path, text: &str) -> Coordinator {
 }
 
 /// Returns what happened in a run of this file, whose steps write their names: every step, every sync,
-/// and when the watcher was told of the end of each step.
+/// and every end that the watcher saw.
 fn record_of(text: &str) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let record = dir.path().join("record");

@@ -21,7 +21,7 @@ pub(super) struct Wait {
     pub(super) check: Option<u64>,
     /// An event came while a check ran.
     pub(super) woken: bool,
-    /// When the step is to be looked at, if ever.
+    /// When the step's condition is checked again, if ever.
     pub(super) due: Option<Timestamp>,
     pub(super) since: Timestamp,
     pub(super) checks: u32,

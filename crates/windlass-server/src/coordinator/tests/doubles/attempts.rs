@@ -19,11 +19,11 @@ use crate::guard::CheckResult;
 /// How an order ends.
 #[derive(Clone, Debug)]
 pub(in crate::coordinator::tests) enum Script {
-    /// With this code, so many seconds after its start.
+    /// It exits with this code after this many seconds.
     Exit(u64, i32),
     /// Only when it is stopped.
     Never,
-    /// It is lost so many seconds after its start.
+    /// It is lost after this many seconds.
     Lost(u64),
     /// It could not be started in time.
     Late,
