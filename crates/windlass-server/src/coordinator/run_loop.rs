@@ -97,12 +97,12 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         let ended = self.until_over(watch).and_then(|over| self.finish(over, watch));
         match ended {
             Err(RunError::Store(StoreError::Interrupted)) => self.leave(watch),
-            // Where the directory of the store is gone, a log may be the first to tell.
-            Err(error @ RunError::Io { .. }) => {
+            Ok(end) => Ok(end),
+            // Where the directory of the store is gone, any file in it may be the first to tell.
+            Err(error) => {
                 self.show_committed(watch);
                 Err(self.journal.loss().map_or(error, RunError::Store))
             }
-            ended => ended.inspect_err(|_| self.show_committed(watch)),
         }
     }
 

@@ -177,11 +177,18 @@ fn an_index_that_is_removed_or_truncated_is_noticed_before_it_is_used() {
             fs::rename(copy, index).expect("it can be replaced");
         },
     ];
-    for lose in lose {
+    // The first process that opens a store creates the index anew.
+    for (lose, is_new) in lose.into_iter().flat_map(|lose| [(lose, true), (lose, false)]) {
         let stage = Stage::new();
+        let index = stage.dir.path().join("store.db-shm");
         let mut store = stage.open();
         store.transact(|transaction| transaction.events().emit("e")).expect("it works");
-        lose(&stage.dir.path().join("store.db-shm"));
+        if !is_new {
+            drop(store);
+            fs::remove_file(&index).expect("it is there");
+            store = stage.open();
+        }
+        lose(&index);
         for _ in 0..2 {
             let lost = store.transact(|transaction| transaction.events().emit("e"));
             assert!(matches!(lost, Err(StoreError::IndexLost { .. })), "{lost:?}");
