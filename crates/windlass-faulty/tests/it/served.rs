@@ -150,8 +150,10 @@ impl Drop for ServedRun {
         }
         if thread::panicking() {
             eprintln!("the service said:\n{}", self.read("said"));
-            let why = self.command(&["why", &self.id]).output().expect("the binary runs");
-            eprintln!("{}", String::from_utf8_lossy(&why.stdout));
+            for verb in ["show", "why"] {
+                let output = self.command(&[verb, &self.id]).output().expect("the binary runs");
+                eprintln!("{}", String::from_utf8_lossy(&output.stdout));
+            }
         }
     }
 }
