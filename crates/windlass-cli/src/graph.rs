@@ -8,6 +8,7 @@ use windlass_workflow::{GraphFormat, graph as draw};
 use crate::arguments::{Form, Format};
 use crate::exit::Exit;
 use crate::output::print;
+use crate::style::{Letters, Style};
 use crate::workflow_file::{WorkflowFile, named_or_default};
 
 pub(crate) fn graph(
@@ -25,13 +26,13 @@ pub(crate) fn graph(
         return Ok(form.refuse(&file.name, &mistakes));
     }
     let format = match format {
-        Some(Format::Text) => GraphFormat::Text,
         Some(Format::Dot) => GraphFormat::Dot,
         Some(Format::Mermaid) => GraphFormat::Mermaid,
         Some(Format::Json) => GraphFormat::Json,
-        None => match form {
-            Form::Json => GraphFormat::Json,
-            Form::Text => GraphFormat::Text,
+        None if form == Form::Json => GraphFormat::Json,
+        Some(Format::Text) | None => match Style::of_stdout().letters {
+            Letters::Unicode => GraphFormat::Text,
+            Letters::Ascii => GraphFormat::Ascii,
         },
     };
     print(&draw(workflow.plan(), format));

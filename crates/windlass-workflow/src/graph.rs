@@ -18,6 +18,8 @@ use crate::step::Step;
 pub enum GraphFormat {
     /// A drawing for the terminal, in which an `each` is one node.
     Text,
+    /// The same drawing in ASCII, for a terminal without UTF-8.
+    Ascii,
     /// Graphviz.
     Dot,
     /// Mermaid, which Markdown renderers draw.
@@ -40,6 +42,7 @@ pub enum GraphFormat {
 pub fn graph(plan: &Plan, format: GraphFormat) -> String {
     match format {
         GraphFormat::Text => picture::draw(plan),
+        GraphFormat::Ascii => picture::in_ascii(&picture::draw(plan)),
         GraphFormat::Dot => dot(plan),
         GraphFormat::Mermaid => mermaid(plan),
         GraphFormat::Json => format!("{:#}\n", as_json(plan)),

@@ -124,7 +124,7 @@ fn without_a_file_windlass_toml_is_taken() {
     bench.write("windlass.toml", "[step.a]\nrun = 'echo {v}'\n[params]\nv = 1\n");
     assert!(stdout(&bench.call(&["run", "-p", "v=2"])).contains("a | 2\n"));
     assert_eq!(stderr(&bench.call(&["check"])), "windlass.toml: 1 step, no errors\n");
-    assert_eq!(stdout(&bench.call(&["graph"])), "● a\n");
+    assert_eq!(stdout(&bench.call(&["graph"])), "* a\n");
     let output = bench.ends_with(2, &["run", "a"]);
     assert!(stderr(&output).contains("windlass run windlass.toml a\n"), "{}", stderr(&output));
 }
@@ -178,7 +178,7 @@ fn graph_draws_in_every_format() {
         let output = bench.ends_with(0, &[&["graph", "flow.toml"], arguments].concat());
         stdout(&output)
     };
-    assert_eq!(draw(&[]), "● a\n╰─● b\n");
+    assert_eq!(draw(&[]), "* a\n`-* b\n");
     assert!(draw(&["--format", "dot"]).contains("\"a\" -> \"b\";"));
     assert!(draw(&["--format", "mermaid"]).contains("s0 --> s1"));
     let json: Value = serde_json::from_str(&draw(&["--json"])).expect("JSON");
@@ -253,7 +253,7 @@ fn check_warns_of_what_has_no_effect_and_run_does_not() {
         "warning: no step uses the resource `tpu`",
         "warning: no step uses the guard `spare`",
         "warning: step `a`: an empty `when` always holds",
-        "warning: guard `used` escalates, but no hook notifies anyone",
+        "warning: guard `used` escalates, but there is no hook for that",
     ];
     let output = bench.call(&["check", "flow.toml"]);
     let said = stderr(&output);
@@ -264,4 +264,16 @@ fn check_warns_of_what_has_no_effect_and_run_does_not() {
     }
     let output = bench.ends_with(0, &["run", "flow.toml"]);
     assert!(!stderr(&output).contains("warning"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_locale_decides_which_characters_a_graph_has() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'true'\n[step.b]\nafter = 'a'\nrun = 'true'\n");
+    for (locale, drawn) in [("C", "* a\n`-* b\n"), ("C.UTF-8", "● a\n╰─● b\n")] {
+        for call in [&["graph", "flow.toml"][..], &["graph", "flow.toml", "--format", "text"]] {
+            let output = bench.command(call).env("LC_ALL", locale).output().expect("it starts");
+            assert_eq!(stdout(&output), drawn, "{locale} {call:?}");
+        }
+    }
 }

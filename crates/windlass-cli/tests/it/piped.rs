@@ -80,7 +80,7 @@ fn standard_input_is_checked_and_drawn_and_called_so() {
     let bench = Bench::new();
     let output = given(&bench, &["check", "-"], FLOW);
     assert_eq!(stderr(&output), "standard input: 2 steps, no errors\n");
-    assert_eq!(stdout(&given(&bench, &["graph", "-"], FLOW)), "● a\n╰─● b\n");
+    assert_eq!(stdout(&given(&bench, &["graph", "-"], FLOW)), "* a\n`-* b\n");
     let output = given(&bench, &["check", "-"], "[step.a]\nrun = 1\n");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--> -:2:7"), "{}", stderr(&output));

@@ -19,6 +19,20 @@ pub(super) fn draw(plan: &Plan) -> String {
     rails(&nodes).unwrap_or_else(|| listed(&nodes))
 }
 
+/// Replaces the characters of the rails. Names of steps contain none of them.
+pub(super) fn in_ascii(drawing: &str) -> String {
+    let ascii = |c: char| match c {
+        '●' => '*',
+        '│' | '├' => '|',
+        '╰' => '`',
+        '┴' | '┼' => '+',
+        '─' => '-',
+        '×' => 'x',
+        other => other,
+    };
+    drawing.chars().map(ascii).collect()
+}
+
 /// A declared step.
 struct StepNode<'p> {
     name: &'p str,

@@ -3,7 +3,7 @@ use super::*;
 fn plan(edges: &[(&str, &str)]) -> Plan {
     let mut text = String::new();
     for (name, rest) in edges {
-        text += &format!("[step.{name}]\nrun = 'true'\n{rest}\n");
+        text += &format!("[step.'{name}']\nrun = 'true'\n{rest}\n");
     }
     let workflow = crate::parse("flow.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
     workflow.plan().clone()
@@ -12,6 +12,18 @@ fn plan(edges: &[(&str, &str)]) -> Plan {
 fn check(edges: &[(&str, &str)], picture: &[&str]) {
     let drawn = graph(&plan(edges), GraphFormat::Text);
     assert_eq!(drawn.lines().collect::<Vec<_>>(), picture);
+}
+
+#[test]
+fn a_drawing_without_utf_8_has_the_same_shape() {
+    let edges = [
+        ("ä", "each = { n = [1, 2], m = [3] }"),
+        ("b", "after = 'ä'"),
+        ("c", "after = ['ä', 'b']"),
+        ("d", "after = ['ä', 'b', 'c']"),
+    ];
+    let drawn = graph(&plan(&edges), GraphFormat::Ascii);
+    assert_eq!(drawn, "* ä  (2 of n x m)\n|-* b\n|-+-* c\n`-+-+-* d\n");
 }
 
 #[test]
