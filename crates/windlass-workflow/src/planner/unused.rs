@@ -68,8 +68,8 @@ fn escalations_without_hook(file: &File, plan: &Plan, texts: &TextReader<'_>) {
     for (key, table, _) in file.guard.entries() {
         if let Some((GuardAction::Escalate, span)) = table.on_timeout.with_span() {
             let message =
-                format!("guard `{}` escalates, but no hook notifies anyone", key.as_str());
-            let help = "add a command that does: [on] escalate = \"…\"";
+                format!("guard `{}` escalates, but there is no hook for that", key.as_str());
+            let help = "add a command that tells a person: [on] escalate = \"…\"";
             texts.diagnostics.lint(Diagnostic::new(span, message, "nothing is run").help(help));
         }
     }

@@ -64,9 +64,23 @@ pub(super) fn command(
             if all_read && arguments.first().is_none_or(|program| program.parts().is_empty()) {
                 empty(span, "write a program and its arguments, such as [\"make\", \"all\"]");
             }
+            warn_of_one_word(list, scope, texts);
             Some(Command::List(arguments))
         }
     }
+}
+
+/// Warns of a whole command line in a list of its own, which would be the name of a program.
+fn warn_of_one_word(list: &[Spanned<String>], scope: &NameScope<'_>, texts: &TextReader<'_>) {
+    let [only] = list else { return };
+    let Some((line, span)) = only.with_span() else { return };
+    if !line.trim().contains(char::is_whitespace) || line.contains('/') {
+        return;
+    }
+    let message = format!("{}: `{line}` is the name of a program here", scope.owner);
+    let words: Vec<_> = line.split_whitespace().map(|word| format!("{word:?}")).collect();
+    let help = format!("write one string for a shell, or a list of words: [{}]", words.join(", "));
+    texts.diagnostics.warn(Diagnostic::new(span, message, "one word, with spaces").help(help));
 }
 
 /// Returns a program and its arguments. An argument of a shell may be shell text, in which `${v}` is one
