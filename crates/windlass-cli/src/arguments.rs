@@ -17,6 +17,7 @@ use crate::exit::Exit;
 use crate::state;
 
 mod holding;
+mod instead;
 mod looking;
 mod mistakes;
 mod serving;
@@ -255,7 +256,7 @@ pub(crate) enum Verb {
     )]
     Attach {
         /// The run: its id, the first characters of it, or `last`
-        #[arg(default_value = "last", add = completions::runs())]
+        #[arg(default_value = "last", value_parser = run_to_attach, add = completions::runs())]
         run: String,
 
         #[command(flatten)]
@@ -267,12 +268,12 @@ pub(crate) enum Verb {
     )]
     Wait {
         /// The runs: their ids, the first characters of them, or `last`
-        #[arg(required = true, value_name = "RUN", add = completions::runs())]
+        #[arg(required = true, value_name = "RUN", value_parser = run_to_await, add = completions::runs())]
         runs: Vec<String>,
     },
     /// Schedule the submitted runs of the store
     #[command(
-        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time; others\nstand by."
+        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time;\nothers stand by."
     )]
     Serve(ServeArguments),
     /// Execute the steps of submitted runs
@@ -314,7 +315,7 @@ pub(crate) enum Verb {
     /// Write a windlass.toml to start from
     #[command(after_help = "Example:\n  windlass init && windlass run")]
     Init,
-    /// List running and interrupted runs
+    /// List the runs that have not ended
     #[command(after_help = "Examples:\n  windlass ps\n  windlass ps --json")]
     Ps,
     /// List finished runs, newest first
@@ -508,9 +509,16 @@ fn whole<T: FromStr>(text: &str) -> Result<T, String> {
 
 /// Reads how many steps may run at once.
 fn jobs(text: &str) -> Result<Jobs, String> {
+    match text.is_empty() && variable_is_empty("WINDLASS_JOBS") {
+        true => Ok(Jobs(None)),
+        false => slots(text).map(|jobs| Jobs(Some(jobs))),
+    }
+}
+
+/// Reads a number of slots.
+fn slots(text: &str) -> Result<u32, String> {
     match text.parse() {
-        _ if text.is_empty() && variable_is_empty("WINDLASS_JOBS") => Ok(Jobs(None)),
-        Ok(1_u32..) => Ok(Jobs(text.parse().ok())),
+        Ok(slots @ 1..) => Ok(slots),
         _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
     }
 }
@@ -518,6 +526,18 @@ fn jobs(text: &str) -> Result<Jobs, String> {
 fn run_to_resume(text: &str) -> Result<String, String> {
     let tip =
         |run: &str, _: &str| format!("only a whole run can be resumed: windlass resume {run}");
+    looking::whole_run(text, tip)
+}
+
+fn run_to_attach(text: &str) -> Result<String, String> {
+    let tip = |run: &str, step: &str| {
+        format!("only a whole run can be shown; the output of a step: windlass log -f {run}/{step}")
+    };
+    looking::whole_run(text, tip)
+}
+
+fn run_to_await(text: &str) -> Result<String, String> {
+    let tip = |run: &str, _: &str| format!("only a whole run can be awaited: windlass wait {run}");
     looking::whole_run(text, tip)
 }
 

@@ -53,7 +53,8 @@ pub(crate) fn read_run(
     form: Form,
 ) -> Result<Option<(RunRecord, Workflow)>, Box<dyn Error>> {
     let path = named_or_default(arguments.file.as_deref())?;
-    let read = WorkflowFile::open(path, form).map_err(|error| error.or_step(path))?;
+    let read =
+        WorkflowFile::open(path, form).map_err(|error| error.or_step(path, &arguments.steps))?;
     let Some(read) = read else { return Ok(None) };
     if let Err(errors) = read.workflow.require_steps() {
         form.refuse(&read.name, &errors);

@@ -49,24 +49,42 @@ pub(crate) enum FileError {
         "there is no {DEFAULT} in this directory; name a workflow file, or write one to start from with: windlass init"
     )]
     NoDefault,
-    #[error("there is no file {step}; to run a step of {DEFAULT}: windlass run {DEFAULT} {step}")]
-    Step { step: String },
+    #[error("there is no file {file}; {instead}")]
+    Missing { file: String, instead: String },
 }
 
 impl FileError {
-    /// Replaces the error if the missing file looks like a step of [`DEFAULT`].
-    pub(crate) fn or_step(self, path: &Path) -> Self {
-        let is_word = path.extension().is_none() && path.components().count() == 1;
-        match self {
-            FileError::Io { file, source }
-                if source.kind() == io::ErrorKind::NotFound
-                    && is_word
-                    && Path::new(DEFAULT).exists() =>
-            {
-                FileError::Step { step: file }
+    /// Returns the error for a file that cannot be opened. A missing one may lack its ending.
+    fn open(path: &Path, source: io::Error) -> Self {
+        let file = called(path);
+        let whole = path.with_added_extension("toml");
+        match source.kind() == io::ErrorKind::NotFound && whole.is_file() {
+            true => {
+                FileError::Missing { file, instead: format!("did you mean {}?", whole.display()) }
             }
-            error => error,
+            false => FileError::Io { file, source },
         }
+    }
+
+    /// Replaces the error for a missing file if another argument is one, or if it looks like a step of
+    /// [`DEFAULT`].
+    pub(crate) fn or_step(self, path: &Path, steps: &[String]) -> Self {
+        let (file, source) = match self {
+            FileError::Io { file, source } if source.kind() == io::ErrorKind::NotFound => {
+                (file, source)
+            }
+            error => return error,
+        };
+        let is_word = path.extension().is_none() && path.components().count() == 1;
+        let other = steps.iter().find(|step| Path::new(step).is_file());
+        let instead = match other.map(String::as_str) {
+            Some(other) => format!("the file comes before the steps: windlass run {other} {file}"),
+            None if is_word && Path::new(DEFAULT).exists() => {
+                format!("to run a step of {DEFAULT}: windlass run {DEFAULT} {file}")
+            }
+            None => return FileError::Io { file, source },
+        };
+        FileError::Missing { file, instead }
     }
 }
 
@@ -142,7 +160,7 @@ impl WorkflowFile {
 
 fn read(path: &Path) -> Result<(String, Source), FileError> {
     let file = || called(path);
-    let (reader, source) = open(path).map_err(|source| FileError::Io { file: file(), source })?;
+    let (reader, source) = open(path).map_err(|source| FileError::open(path, source))?;
     let mut bytes = Vec::new();
     let read = reader.take(LARGEST + 1).read_to_end(&mut bytes);
     let size = read.map_err(|source| FileError::Io { file: file(), source })?;

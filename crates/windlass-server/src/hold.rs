@@ -9,7 +9,7 @@
 //! The processes of the command are found by tag, group and parents. The wrapper is no child subreaper: it
 //! would become the parent of processes that are not its own, and would have to reap them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub enum HoldError {
         signal: i32,
     },
     /// The command cannot be started.
-    #[error("cannot start {command:?}: {source}")]
+    #[error("cannot start {command:?}: {source}{}", word_hint(command, source))]
     Start {
         /// The command.
         command: OsString,
@@ -107,6 +107,17 @@ impl HoldError {
             Ok(signal) => HoldError::Interrupted { signal },
             Err(source) => io_error("cannot read signals")(source),
         }
+    }
+}
+
+/// Returns how to write a command line that was given as one word.
+fn word_hint(command: &OsStr, source: &io::Error) -> &'static str {
+    let has_space = command.as_encoded_bytes().contains(&b' ');
+    match source.kind() == io::ErrorKind::NotFound && has_space {
+        true => {
+            "; it was given as one word: leave the quotes out, or let a shell run it: sh -c 'COMMAND'"
+        }
+        false => "",
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Subcommand};
 use windlass_server::{Name, check_name};
 
 use super::Arguments;
-use super::holding::{self, LockPrimitive};
+use super::holding::LockPrimitive;
+use super::instead;
 use crate::exit::Exit;
 use crate::messages::{printable, quoted};
 use crate::output;
@@ -42,8 +44,8 @@ pub(super) fn without_variables(error: clap::Error, words: &[OsString]) -> clap:
     if !error.use_stderr() {
         return error;
     }
-    if let Some(instead) = flock_option(&error, words) {
-        return wrapper_error("lock", ErrorKind::UnknownArgument, instead);
+    if let Some((verb, instead)) = foreign_option(&error, words) {
+        return verb_error(verb, ErrorKind::UnknownArgument, instead);
     }
     if let Some(reserved) = reserved_name(&error, words) {
         return Arguments::command().error(ErrorKind::InvalidValue, reserved);
@@ -55,11 +57,15 @@ pub(super) fn without_variables(error: clap::Error, words: &[OsString]) -> clap:
         Err(plain) if plain.kind() == error.kind() => plain,
         _ => error,
     };
-    if error.kind() == ErrorKind::UnknownArgument && is_wrapper(words) {
-        // The tip would be to put the option behind `--`, where the command stands.
+    if error.kind() == ErrorKind::UnknownArgument {
+        // The tip would be to put the option behind `--`. There it would be a file, a run or a command.
         error.remove(ContextKind::Suggested);
     }
-    if error.kind() == ErrorKind::MissingRequiredArgument && names_command(&error) {
+    if let Some(tip) = foreign_verb(&error) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    if lacks_separator(&error, words) {
         let tip = "put the command after `--`, as in: windlass lock deploy -- ./deploy.sh";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
@@ -72,25 +78,46 @@ pub(super) fn without_variables(error: clap::Error, words: &[OsString]) -> clap:
     error
 }
 
-/// Returns what to use instead, if `windlass lock` was given an option that only `flock` has.
-fn flock_option(error: &clap::Error, words: &[OsString]) -> Option<String> {
+/// Returns the verb, and what to use instead, if it was given an option that only other tools have.
+fn foreign_option<'a>(error: &clap::Error, words: &'a [OsString]) -> Option<(&'a str, String)> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
-    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    let is_lock = own_words(words).any(|word| word == "lock");
-    let instead = holding::in_place_of_flock(given).filter(|_| is_unknown && is_lock)?;
-    Some(format!("`windlass lock` has no option {given}: {instead}"))
+    let verb = verb_of(words).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let instead = instead::of_option(verb, given)?;
+    Some((verb, format!("`windlass {verb}` has no option {given}: {instead}")))
+}
+
+/// Returns what to use in place of a verb that only other tools have, or of a file without a verb.
+fn foreign_verb(error: &clap::Error) -> Option<String> {
+    let ContextValue::String(given) = error.get(ContextKind::InvalidSubcommand)? else {
+        return None;
+    };
+    match instead::of_verb(given) {
+        Some(instead) => Some(instead.to_owned()),
+        None if Path::new(given).is_file() => {
+            Some(format!("to run a workflow file: windlass run {given}"))
+        }
+        None => None,
+    }
+}
+
+/// Returns the verb of a command line.
+fn verb_of(words: &[OsString]) -> Option<&str> {
+    let mut own = own_words(words);
+    while let Some(word) = own.next() {
+        match word.to_str() {
+            Some("--state") => drop(own.next()),
+            Some(word) if !word.starts_with('-') => return Some(word),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Returns an error with the usage of `verb`.
-fn wrapper_error(verb: &str, kind: ErrorKind, message: String) -> clap::Error {
+fn verb_error(verb: &str, kind: ErrorKind, message: String) -> clap::Error {
     let mut command = Arguments::command();
     command.build();
     command.find_subcommand_mut(verb).expect("it is a verb").error(kind, message)
-}
-
-/// Returns whether a verb was called that runs a command behind `--`.
-fn is_wrapper(words: &[OsString]) -> bool {
-    own_words(words).any(|word| word == "lock" || word == "sem")
 }
 
 /// Returns why a lock or semaphore cannot have the name of a primitive, if the user seems to have tried:
@@ -107,10 +134,18 @@ fn reserved_name(error: &clap::Error, words: &[OsString]) -> Option<String> {
     Some(why.to_string())
 }
 
-/// Returns whether the missing argument is the command of a wrapper.
-fn names_command(error: &clap::Error) -> bool {
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => missing.iter().any(|arg| arg.contains("COMMAND")),
+/// Returns whether a wrapper seems to have been given its command without `--`: the command is missing,
+/// or one of its options is taken for the wrapper's.
+fn lacks_separator(error: &clap::Error, words: &[OsString]) -> bool {
+    let is_wrapper = matches!(verb_of(words), Some("lock" | "sem"));
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(missing)) => {
+                missing.iter().any(|arg| arg.contains("COMMAND"))
+            }
+            _ => false,
+        },
+        ErrorKind::UnknownArgument => is_wrapper && !words.iter().any(|word| word == "--"),
         _ => false,
     }
 }

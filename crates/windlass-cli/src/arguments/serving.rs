@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{RunArguments, duration};
+use super::{RunArguments, duration, slots};
 
 #[derive(Args)]
 pub(crate) struct SubmitArguments {
@@ -15,7 +15,7 @@ pub(crate) struct SubmitArguments {
 
     /// Pass this variable of the environment to the steps, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
     /// VIRTUAL_ENV
-    #[arg(long = "env", value_name = "NAME")]
+    #[arg(long = "env", value_name = "NAME", value_parser = variable)]
     pub(crate) env: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct WorkerArguments {
 #[derive(Args)]
 pub(crate) struct ServiceArguments {
     /// Execute at most N steps at once [default: one per CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = slots)]
     pub(crate) slots: Option<u32>,
 
     /// Count this process as dead after this long without a heartbeat
@@ -71,5 +71,16 @@ impl ServiceArguments {
             // It fails for a process that leads a group, which has a session of its own then.
             let _ = rustix::process::setsid();
         }
+    }
+}
+
+/// Reads the name of an environment variable.
+fn variable(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        None if !text.is_empty() => Ok(text.to_owned()),
+        Some((name, _)) if !name.is_empty() => {
+            Err(format!("write only the name, {name}: the value comes from the environment"))
+        }
+        _ => Err("write the name of a variable".to_owned()),
     }
 }

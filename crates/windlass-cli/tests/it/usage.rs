@@ -41,6 +41,65 @@ fn missing_files_and_runs_are_reported() {
     assert!(stderr(&output).contains("no run \"zz\""), "{}", stderr(&output));
 }
 
+/// Asserts that a call ends with 2 and names what to do instead, and nothing that does not exist.
+#[track_caller]
+fn check_instead(bench: &Bench, call: &[&str], instead: &str) {
+    let output = bench.ends_with(2, call);
+    let said = stderr(&output);
+    assert!(said.contains(instead) && !said.contains("as a value"), "{call:?}: {said}");
+}
+
+#[test]
+fn a_missing_file_is_answered_with_what_was_probably_meant() {
+    let bench = Bench::new();
+    bench.write("windlass.toml", "[step.test]\nrun = 'true'\n");
+    bench.write("ci.toml", "[step.lint]\nrun = 'true'\n");
+    for (call, instead) in [
+        (&["run", "ci"][..], "there is no file ci; did you mean ci.toml?"),
+        (&["check", "ci"], "there is no file ci; did you mean ci.toml?"),
+        (&["graph", "./ci"], "there is no file ./ci; did you mean ./ci.toml?"),
+        (&["run", "lint", "ci.toml"], "the file comes before the steps: windlass run ci.toml lint"),
+        (&["run", "test"], "to run a step of windlass.toml: windlass run windlass.toml test"),
+        (&["run", "cd.toml"], "cannot read cd.toml: No such file"),
+    ] {
+        check_instead(&bench, call, instead);
+    }
+}
+
+#[test]
+fn verbs_and_options_of_other_tools_are_answered_with_those_of_windlass() {
+    let bench = Bench::new();
+    bench.write("ci.toml", "[step.lint]\nrun = 'true'\n");
+    for (call, instead) in [
+        (&["status"][..], "windlass ps"),
+        (&["validate", "ci.toml"], "windlass check FILE"),
+        (&["stop", "last"], "windlass cancel RUN"),
+        (&["logs"], "'log'"),
+        (&["ci.toml"], "windlass run ci.toml"),
+        (&["run", "ci.toml", "--dry-run"], "windlass check FILE"),
+        (&["--state", "lock", "run", "-n", "ci.toml"], "`windlass run` has no option -n: "),
+        (&["run", "ci.toml", "--step", "lint"], "windlass run FILE STEP"),
+        (&["run", "ci.toml", "-q"], "--output quiet"),
+        (&["run", "ci.toml", "--no-such-thing"], "unexpected argument '--no-such-thing'"),
+        (&["lock", "x", "./deploy.sh", "--prod"], "put the command after `--`"),
+        (&["wait", "last/lint"], "windlass wait last"),
+        (&["attach", "last/lint"], "windlass log -f last/lint"),
+        (&["serve", "--slots", "0"], "write a whole number from 1 to 4294967295"),
+        (&["submit", "ci.toml", "--env", "A=1"], "write only the name, A: "),
+    ] {
+        check_instead(&bench, call, instead);
+    }
+}
+
+#[test]
+fn a_command_in_one_word_is_answered_with_how_to_write_it() {
+    let bench = Bench::new();
+    for (command, hint) in [("echo hi", true), ("echohi", false)] {
+        let output = bench.ends_with(127, &["lock", "x", "--", command]);
+        assert_eq!(stderr(&output).contains("sh -c 'COMMAND'"), hint, "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_store_that_cannot_be_used_is_69() {
     let bench = Bench::new();

@@ -54,7 +54,7 @@ pub enum RunError {
     Look(#[from] LookError),
     /// The run was not submitted to a service.
     #[error(
-        "run {run} was not submitted to a service: the process that the user started leads it; follow it with: windlass log -f {run}"
+        "run {run} was not submitted to a service, so it cannot be shown here; follow its output with: windlass log -f {run}"
     )]
     NotServed {
         /// The run.
