@@ -1,8 +1,8 @@
 //! Heartbeats, from a thread and a connection of their own.
 //!
 //! A holder counts its time from before it sent the last good heartbeat. If none gets through in
-//! time, it takes its lease for lost before another process can take it over. While nobody can write to the
-//! store, nobody can take it over either: the holder asks the next writer to refresh all leases, and that
+//! time, it takes its lease for lost before another process can take it over. While no process can write to the
+//! store, none can take it over either: the holder asks the next writer to refresh all leases, and that
 //! counts as a heartbeat.
 
 use std::io;
@@ -168,8 +168,8 @@ impl HeldNames {
         }
     }
 
-    /// Sends one heartbeat for every name. Returns whether all are still held. Moves `good` while nobody
-    /// can write and the leases are kept.
+    /// Sends one heartbeat for every name. Returns whether all are still held. Moves `good` while no
+    /// process can write and the leases are kept.
     fn send(
         &self,
         opener: &StoreOpener,
@@ -212,7 +212,7 @@ impl HeldNames {
     }
 }
 
-/// Has the leases kept if nobody has written for so long that a heartbeat may come too late; shorter waits
+/// Has the leases kept if no process has written for so long that a heartbeat may come too late; shorter waits
 /// are usual on a slow disk. Returns whether they are kept.
 fn keep_leases(wait: &dyn WriterWait, timeout: Duration) -> bool {
     wait.stalled_for() >= timeout / 6 && wait.keep_leases()

@@ -87,7 +87,7 @@ impl LockClient<'_> {
         }
         let waited = self.wait_in_queue(store, began);
         if waited.is_err() {
-            // If nobody can write, the place in the queue ends with this process.
+            // If no process can write, the place in the queue ends with this process.
             store.give_up_when(|wait| wait.is_long().then_some(StoreError::Interrupted));
             let _ =
                 store.transact_leases(|transaction| transaction.leases().leave_queue(self.holder));
@@ -230,7 +230,7 @@ fn too_much_of_its_own(
 }
 
 /// Returns when to give up a wait for other writers that begins now: with a signal, and when the caller's
-/// time is over and nobody can write.
+/// time is over and no process can write.
 pub(crate) fn patience(
     signals: Option<&SignalPipe>,
     limit: Option<Duration>,

@@ -83,7 +83,7 @@ pub trait LeaseTables {
     fn meta(&self) -> Result<Meta, StoreError>;
 
     /// Returns whether writers were kept out for so long before this transaction that holders may have
-    /// missed heartbeats. To be asked after the clock was read, so that nobody is kept out in between.
+    /// missed heartbeats. To be asked after the clock was read, so that no writer is kept out in between.
     fn has_stalled(&self) -> Result<bool, StoreError> {
         Ok(false)
     }

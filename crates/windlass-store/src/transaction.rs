@@ -50,7 +50,7 @@ impl<'a> Transaction<'a> {
         Self { tables, now, notices: Notices::default() }
     }
 
-    /// Refreshes all leases if their holders could send no heartbeats because nobody could write. Those
+    /// Refreshes all leases if their holders could send no heartbeats because no process could write. Those
     /// that were found stale before stay stale.
     pub(crate) fn keep_leases(&self) -> Result<(), StoreError> {
         if !self.tables.has_stalled()? {

@@ -56,16 +56,16 @@ fn a_guard_passes_when_its_event_comes() {
     bench.write(
         "flow.toml",
         "[step.a]\nrun = 'touch a'\nguard = 'ok'\n\
-         [guard.ok]\ncondition = 'echo nobody came; test -f ok'\nwake_on = ['came:*']\n\
+         [guard.ok]\ncondition = 'echo no guest; test -f ok'\nwake_on = ['came:*']\n\
          retry = { max = 1, interval = '1h' }",
     );
     let child = bench.start(&["run", "flow.toml"]);
     eventually("it waits", || waiting(&bench) == 1);
     bench.write("ok", "");
-    assert!(bench.call(&["emit", "came:somebody"]).status.success());
+    assert!(bench.call(&["emit", "came:guest"]).status.success());
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", stderr(&output));
-    check_told(&output, &["a: waits for guard ok: exit code 1: nobody came", "a: succeeded"]);
+    check_told(&output, &["a: waits for guard ok: exit code 1: no guest", "a: succeeded"]);
     assert_eq!(waiting(&bench), 0);
 }
 
@@ -223,7 +223,7 @@ fn cancelling_one_step_of_a_killed_run_leaves_the_others_alone() {
     let bench = killed(COMMAND_HANGS);
     let run = bench.run_id();
     bench.ends_with(0, &["cancel", &format!("{run}/b")]);
-    assert_eq!(bench.read("record"), "ran\n", "a is not over, and nobody has interrupted it");
+    assert_eq!(bench.read("record"), "ran\n", "a is not over, and was not interrupted");
     bench.ends_with(0, &["cancel", &run]);
     assert_eq!(bench.read("record"), "ran\ncleaned\n");
 }

@@ -1,6 +1,6 @@
-//! What the documentation shows is so. Every fenced block of every page has a test that holds it to
-//! what it says: workflows have no errors, commands run and print what stands below them, events
-//! are as their schema says. Blocks of Rust are doctests of the library.
+//! Every fenced block of the documentation has a test that owns it: workflows have no errors, commands
+//! run and print what stands below them, events match their schema. Blocks of Rust are doctests of the
+//! library.
 
 mod console;
 mod links;
@@ -23,7 +23,7 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// Who holds a block to what it says.
+/// The test that owns a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Rust: a doctest of `windlass`, which takes in the whole page.
@@ -111,7 +111,7 @@ fn owned(kind: Kind, at_least: usize) -> Vec<Block> {
 fn no_block_is_without_a_test() {
     for block in blocks() {
         let (place, language) = (&block.place, &block.language);
-        assert!(block.owner().is_some(), "{place}: nobody looks after ```{language} there");
+        assert!(block.owner().is_some(), "{place}: no test owns a ```{language} block");
     }
 }
 

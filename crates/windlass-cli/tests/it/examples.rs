@@ -121,7 +121,7 @@ fn a_release_waits_for_an_approval_and_publishes_what_was_built() {
     await_approval(&bench);
     let asked = bench.read("out/release/inbox");
     assert!(asked.contains("publish waits"), "{asked}");
-    assert!(!bench.path("out/release/staging").exists(), "nobody has approved it");
+    assert!(!bench.path("out/release/staging").exists(), "no person has approved it");
     assert_eq!(stdout(&bench.call(&["holders"])).matches("release-staging").count(), 0);
 
     check(&bench, &["approve", &format!("{}/publish", bench.run_id())], 0);

@@ -1,4 +1,4 @@
-//! Hostile inputs, by the table: whatever comes, the command ends soon, with a code that is documented,
+//! Hostile inputs, by the table: the command ends soon, with a code that is documented,
 //! without a panic, says what is wrong and where, and does nothing to a terminal.
 
 use std::ffi::OsStr;

@@ -69,7 +69,7 @@ fn a_step_cancelled_in_a_queue_leaves_it_and_the_run_continues() {
     bench.write("release", "");
     assert!(holder.wait().expect("it ends").success());
     let next = bench.call(&["lock", "x", "--wait", "60s", "--", "true"]);
-    assert!(next.status.success(), "nobody stands before it: {}", stderr(&next));
+    assert!(next.status.success(), "no waiter is before it: {}", stderr(&next));
     bench.write("go", "");
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));

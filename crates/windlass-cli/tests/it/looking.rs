@@ -237,7 +237,7 @@ fn verbs_that_look_wait_for_no_writer() {
     let mut stage = Stage::new();
     nightly(&mut stage);
     let gate = std::fs::File::open(stage.bench.path("state/gate")).expect("it is there");
-    gate.lock().expect("nobody is inside");
+    gate.lock().expect("no process holds it");
     for verb in ["ps", "history", "show last", "log 3fa9c", "why last/only", "holders", "events"] {
         let output = stage.bench.call(&verb.split(' ').collect::<Vec<_>>());
         assert!(output.status.success(), "{verb}: {}", crate::bench::stderr(&output));

@@ -42,13 +42,13 @@ fn misfits(scenarios: &[Scenario], stretch: u32) -> Vec<&Scenario> {
                 // Only the number counts: nothing else hangs on it.
                 while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if !fits(scenario, stretch) {
-                        odd.lock().expect("nobody panics with it").push(scenario);
+                        odd.lock().expect("no thread panics with it").push(scenario);
                     }
                 }
             });
         }
     });
-    odd.into_inner().expect("nobody panics with it")
+    odd.into_inner().expect("no thread panics with it")
 }
 
 fn fits(scenario: &Scenario, stretch: u32) -> bool {

@@ -296,7 +296,7 @@ fn priorities_that_come_and_go_leave_their_places_to_others() {
 fn an_older_work_overtakes_a_more_urgent_one_only_as_far_as_the_cap() {
     // One level per millisecond, at most two.
     let mut pair = Pair::new(10_000, Some(20_000));
-    let first = |pair: &Pair| pair.queue.first(pair.now).expect("someone waits").work.index();
+    let first = |pair: &Pair| pair.queue.first(pair.now).expect("a work waits").work.index();
     pair.insert(0, 0);
     pair.apply(&Call::Pass(1_500_000));
     pair.insert(0, 1);

@@ -296,8 +296,8 @@ impl Scheduler {
         });
     }
 
-    /// Tells other schedulers that this one ends. If nobody can write, they learn it from the end of this
-    /// process.
+    /// Tells other schedulers that this one ends. If no process can write, they learn it from the end of
+    /// this one.
     fn leave(&mut self, tell: impl FnOnce(&Transaction<'_>) -> Result<(), StoreError>) {
         self.store.give_up_when(|wait| wait.is_long().then_some(StoreError::Interrupted));
         let _ = self.store.transact(tell);

@@ -422,7 +422,7 @@ impl Worker {
         if end == WorkerEnd::LifeOver {
             return Ok(end);
         }
-        // If nobody can write, the next life of the worker reports what the ledger has.
+        // If no process can write, the next life of the worker reports what the ledger has.
         self.store.give_up_when(|wait| wait.is_long().then(|| StoreError::Busy(wait.blocker())));
         let why = "its worker was ended by a second signal";
         let taken = std::mem::take(&mut self.taken);

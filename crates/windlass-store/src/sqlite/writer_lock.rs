@@ -5,7 +5,7 @@
 //!
 //! The lock file holds the id of the store, so that a lost or replaced database is noticed. A writer
 //! that finds anything else in it writes the id again. Behind the id, waiters leave *marks*, one byte
-//! each, when nobody can write for long: the next writer refreshes all leases, because their holders
+//! each, when no process can write for long: the next writer refreshes all leases, because their holders
 //! could not send heartbeats, and removes the marks.
 
 mod wait;

@@ -128,7 +128,7 @@ fn a_writer_waits_for_another_program_that_writes_to_the_database() {
     let mut store = stage.open();
     let path = stage.dir.path().join("store.db");
     let other = Connection::open(&path).expect("it opens");
-    other.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+    other.execute_batch("BEGIN IMMEDIATE").expect("no process writes");
     let mut blockers = Vec::new();
     let mut on_wait = |wait: &dyn WriterWait| {
         blockers.push(wait.blocker());

@@ -117,8 +117,8 @@ fn changes_may_be_missing_before_the_latest() {
     let end = board.apply(change("build", Failed, 2, 70));
     assert_eq!((end.took, board.failures().len()), (None, 1));
     assert_eq!(board.in_use(), [Quantity::whole(0)]);
-    board.apply(change("nobody told", Running, 1, 80));
-    assert_eq!(running(&board), ["fetch", "nobody told"]);
+    board.apply(change("unannounced", Running, 1, 80));
+    assert_eq!(running(&board), ["fetch", "unannounced"]);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn without_open_files_nothing_breaks_and_nothing_is_taken_from_others() {
         let code = check(&text, &script(&bench, &text));
         assert!([69, 75].contains(&code), "{text}: {code}");
     }
-    assert!(!bench.path("stolen").exists(), "whoever holds it lives");
+    assert!(!bench.path("stolen").exists(), "its holder lives");
     assert!(holder.try_wait().expect("it is ours").is_none(), "it was not ended");
     holder.kill().expect("it can be killed");
     holder.wait().expect("it was killed");

@@ -218,6 +218,6 @@ fn a_line_without_an_end_comes_in_parts() {
     }
     let followed = stdout(&stage.bench.call(&["log", "last", "-f"]));
     let parts = followed.lines().map(|line| line.strip_prefix("a | ").expect("each says whose"));
-    assert!(parts.clone().all(|part| part.len() <= 65_536), "nobody keeps more of a line");
+    assert!(parts.clone().all(|part| part.len() <= 65_536), "no object has more of a line");
     assert!(parts.collect::<String>() == lines.concat(), "all of it was printed");
 }

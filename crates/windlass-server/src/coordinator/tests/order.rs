@@ -49,7 +49,7 @@ fn record_of(text: &str) -> Vec<String> {
         _ => {}
     });
     assert_eq!(end.expect("it is led to its end"), End::Succeeded);
-    let record = fs::read_to_string(&record).expect("everybody wrote there");
+    let record = fs::read_to_string(&record).expect("the steps wrote there");
     record.lines().map(str::to_owned).collect()
 }
 
@@ -89,7 +89,7 @@ fn where_a_write_ahead_log_cannot_be_synced_the_store_is() {
     // It takes everything, and is sure of nothing.
     symlink("/dev/null", coordinator.run.state().identity().logs().join("slate")).expect("a link");
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
-    let record = fs::read_to_string(dir.path().join("record")).expect("everybody wrote there");
+    let record = fs::read_to_string(dir.path().join("record")).expect("the steps wrote there");
     let record: Vec<_> = record.lines().map(str::to_owned).collect();
     for (first, then) in [("a", "b"), ("b", "c"), ("c", "d")] {
         assert_synced_between(&record, first, then);
