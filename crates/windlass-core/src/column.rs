@@ -3,7 +3,6 @@
 //! Ids count up from 0 and are never reused. A chunk is freed when all its entries are removed.
 //! Knows nothing of what it stores.
 
-use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
 const SHIFT: usize = 8;
@@ -20,8 +19,8 @@ const CHUNK: usize = 1 << SHIFT;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Column<T> {
-    /// The chunks from number `dropped` on.
-    chunks: VecDeque<Chunk<T>>,
+    /// The chunks from number `dropped` on. A list and not a queue, because every call reads it.
+    chunks: Vec<Chunk<T>>,
     /// How many chunks were dropped from the front.
     dropped: usize,
     pushed: usize,
@@ -43,7 +42,7 @@ impl<T> Column<T> {
         if id.is_multiple_of(CHUNK) {
             self.add_chunk();
         }
-        let chunk = self.chunks.back_mut().expect("the newest chunk is kept");
+        let chunk = self.chunks.last_mut().expect("the newest chunk is kept");
         chunk.slots.push(Some(entry));
         chunk.live += 1;
         self.pushed += 1;
@@ -55,7 +54,7 @@ impl<T> Column<T> {
     fn add_chunk(&mut self) {
         // The first one grows with its entries: many columns stay small.
         let slots = if self.pushed == 0 { Vec::new() } else { Vec::with_capacity(CHUNK) };
-        self.chunks.push_back(Chunk { slots, live: 0 });
+        self.chunks.push(Chunk { slots, live: 0 });
     }
 
     /// Returns how many entries were ever pushed.
@@ -109,9 +108,12 @@ impl<T> Column<T> {
     #[cold]
     fn drop_chunk(&mut self, place: usize) {
         self.chunks[place].slots = Vec::new();
-        while self.chunks.front().is_some_and(|chunk| chunk.slots.capacity() == 0) {
-            self.chunks.pop_front();
-            self.dropped += 1;
+        let is_gone = |chunk: &Chunk<T>| chunk.slots.capacity() == 0;
+        let gone = self.chunks.iter().take_while(|chunk| is_gone(chunk)).count();
+        // Moving the others costs no more than the chunks that are dropped have cost.
+        if gone > self.chunks.len() / 2 {
+            self.chunks.drain(..gone);
+            self.dropped += gone;
         }
     }
 
@@ -158,7 +160,7 @@ impl<T> Column<T> {
 
 impl<T> Default for Column<T> {
     fn default() -> Self {
-        Self { chunks: VecDeque::new(), dropped: 0, pushed: 0, live: 0 }
+        Self { chunks: Vec::new(), dropped: 0, pushed: 0, live: 0 }
     }
 }
 
