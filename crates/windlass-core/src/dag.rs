@@ -196,16 +196,39 @@ impl Dag {
         self.nodes.pushed()
     }
 
-    /// Adds a node and returns its id, which is the number of nodes added before.
+    /// Adds a node behind its sources and returns its id, which is the number of nodes added before.
+    /// Two edges may have the same source; each counts.
+    ///
+    /// An edge that has an outcome already is *settled*, because its source has ended: it is listed
+    /// among the node's [sources](Dag::sources), but it is never met, never visited from its source,
+    /// and does not affect the order.
     #[inline]
-    pub(crate) fn add_node(&mut self) -> usize {
+    pub(crate) fn add_node(
+        &mut self,
+        sources: impl IntoIterator<Item = (Edge, Option<EdgeOutcome>)>,
+    ) -> usize {
         let place = spaced(self.nodes.pushed());
-        self.nodes.push(Node {
-            place,
-            last_in: None,
-            outgoing: List::default(),
-            unmet: Count::ZERO,
-        })
+        let mut new = Node { place, last_in: None, outgoing: List::default(), unmet: Count::ZERO };
+        let node = self.nodes.pushed();
+        let mut first = None;
+        for (source, outcome) in sources {
+            let id = match outcome {
+                None => {
+                    new.unmet.up();
+                    new.place = new.place.max(self.nodes[source.node].place + 1);
+                    self.store_outgoing(source.node, node, source.kind, Role::Wait)
+                }
+                Some(outcome) => self.store_settled(source, node, outcome),
+            };
+            match new.last_in.replace(id) {
+                None => first = Some(id),
+                Some(before) => self.link_mut(before).next_in = Some(id),
+            }
+        }
+        if let Some(last) = new.last_in.filter(|last| Some(*last) != first) {
+            self.link_mut(last).next_in = first;
+        }
+        self.nodes.push(new)
     }
 
     /// Adds an edge from `from` to `to`. Two nodes may have several edges; each counts.
@@ -293,21 +316,6 @@ impl Dag {
         }
     }
 
-    /// Connects `to`, the newest node, to a source that has ended. The edge is listed among its
-    /// `sources`; it is never met, never visited from the source, and does not affect the order.
-    pub(crate) fn add_settled_edge(
-        &mut self,
-        from: usize,
-        to: usize,
-        kind: EdgeKind,
-        outcome: EdgeOutcome,
-    ) {
-        self.remember_settled(from, to);
-        let role = Role::Settled;
-        let id = self.store(Link { ends: 1, outcome, ..Link::new(from, to, kind, role) });
-        self.append_incoming(to, id);
-    }
-
     /// Returns the node's place in the topological order: higher than those of all its sources.
     pub(crate) fn place(&self, node: usize) -> i64 {
         self.nodes[node].place
@@ -364,27 +372,13 @@ impl Dag {
     }
 
     fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
-        let id = self.store(Link::new(from, to, kind, Role::Wait));
-        let target = &mut self.nodes[to];
-        target.unmet.up();
-        let before = target.last_in.replace(id);
-        self.chain_incoming(before, id);
-        self.append_outgoing(from, id);
-    }
-
-    fn link_up(&mut self, from: usize, to: usize, kind: EdgeKind, role: Role) {
-        let id = self.store(Link::new(from, to, kind, role));
+        let id = self.store_outgoing(from, to, kind, Role::Wait);
+        self.nodes[to].unmet.up();
         self.append_incoming(to, id);
-        self.append_outgoing(from, id);
     }
 
     fn append_incoming(&mut self, to: usize, id: LinkId) {
-        let before = self.nodes[to].last_in.replace(id);
-        self.chain_incoming(before, id);
-    }
-
-    fn chain_incoming(&mut self, before: Option<LinkId>, id: LinkId) {
-        if let Some(before) = before {
+        if let Some(before) = self.nodes[to].last_in.replace(id) {
             let first = self.link_mut(before).next_in.replace(id);
             self.link_mut(id).next_in = first.or(Some(before));
         }
@@ -394,6 +388,21 @@ impl Dag {
         if let Some(before) = self.nodes[from].outgoing.append(id) {
             self.link_mut(before).next_out = Some(id);
         }
+    }
+
+    /// Stores an edge and lists it at its source.
+    fn store_outgoing(&mut self, from: usize, to: usize, kind: EdgeKind, role: Role) -> LinkId {
+        let id = self.store(Link::new(from, to, kind, role));
+        self.append_outgoing(from, id);
+        id
+    }
+
+    /// Stores an edge from a source that has ended.
+    #[cold]
+    fn store_settled(&mut self, source: Edge, to: usize, outcome: EdgeOutcome) -> LinkId {
+        self.remember_settled(source.node, to);
+        let link = Link::new(source.node, to, source.kind, Role::Settled);
+        self.store(Link { ends: 1, outcome, ..link })
     }
 
     fn store(&mut self, link: Link) -> LinkId {

@@ -15,7 +15,8 @@ impl Dag {
     /// Makes `child` end before `parent`.
     pub(crate) fn add_child(&mut self, child: usize, parent: usize) -> Result<(), EdgeError> {
         self.order(child, parent)?;
-        self.link_up(child, parent, EdgeKind::Done, Role::Family);
+        let id = self.store_outgoing(child, parent, EdgeKind::Done, Role::Family);
+        self.append_incoming(parent, id);
         Ok(())
     }
 

@@ -5,9 +5,17 @@ mod properties;
 
 fn graph(count: usize, edges: &[(usize, usize)]) -> Dag {
     let mut dag = Dag::new();
-    (0..count).for_each(|node| assert_eq!(dag.add_node(), node));
+    (0..count).for_each(|node| assert_eq!(dag.add_node([]), node));
     edges.iter().for_each(|&(from, to)| dag.add_edge(from, to, Success).expect("no cycle"));
     dag
+}
+
+fn settled(node: usize, kind: EdgeKind) -> (Edge, Option<EdgeOutcome>) {
+    (Edge { node, kind }, Some(EdgeOutcome::Met))
+}
+
+fn unmet(node: usize) -> (Edge, Option<EdgeOutcome>) {
+    (Edge { node, kind: Success }, None)
 }
 
 fn sources(dag: &Dag, node: usize) -> Vec<usize> {
@@ -48,6 +56,25 @@ fn edges_are_listed_at_both_ends_in_the_order_in_which_they_were_added() {
     };
     assert_eq!(edges(&mut dag.sources(3)), [(1, Done), (0, Failed)]);
     assert_eq!(edges(&mut dag.targets(0)), [(3, Failed), (2, Success)]);
+}
+
+#[test]
+fn a_node_may_be_added_with_its_sources() {
+    let mut dag = graph(3, &[]);
+    let node = dag.add_node([unmet(2), settled(1, Done), unmet(0), unmet(2)]);
+    assert_eq!((node, sources(&dag, node), dag.unmet(node)), (3, vec![2, 1, 0, 2], 3));
+    assert_eq!([0, 1, 2].map(|source| targets(&dag, source)), [vec![3], vec![], vec![3, 3]]);
+    dag.add_edge(1, 3, Failed).unwrap();
+    assert_eq!((sources(&dag, 3), dag.unmet(3)), (vec![2, 1, 0, 2, 1], 4));
+}
+
+#[test]
+fn a_new_node_comes_behind_a_source_that_was_moved_far_up() {
+    let mut dag = graph(2, &[]);
+    dag.nodes[0].place = spaced(7);
+    let node = dag.add_node([unmet(0), unmet(1)]);
+    assert!(dag.place(node) > dag.place(0));
+    check_cycle(&mut dag, |dag| dag.add_edge(node, 0, Success), &[node, 0, node]);
 }
 
 #[test]
@@ -180,8 +207,8 @@ fn a_cursor_sees_the_edges_added_behind_it() {
 
 #[test]
 fn a_settled_edge_is_a_source_and_nothing_else() {
-    let mut dag = graph(2, &[]);
-    dag.add_settled_edge(0, 1, Done, EdgeOutcome::Met);
+    let mut dag = graph(1, &[]);
+    dag.add_node([settled(0, Done)]);
     assert_eq!(dag.sources(1).next(), Some(Edge { node: 0, kind: Done }));
     assert_eq!((dag.sources(1).count(), dag.unmet(1), targets(&dag, 0)), (1, 0, vec![]));
     dag.add_edge(1, 0, Success).expect("a settled edge orders nothing");
@@ -191,11 +218,11 @@ fn a_settled_edge_is_a_source_and_nothing_else() {
 #[test]
 fn a_settled_edge_closes_no_cycle_from_either_side() {
     // The targets of 0 keep the search above it busy, so that the one below 4 is finished first.
-    let mut dag = graph(5, &[(0, 1), (0, 2), (0, 3)]);
-    dag.add_settled_edge(0, 4, Success, EdgeOutcome::Met);
+    let mut dag = graph(4, &[(0, 1), (0, 2), (0, 3)]);
+    dag.add_node([settled(0, Success)]);
     dag.add_edge(4, 0, Success).expect("a settled edge orders nothing");
-    dag = graph(5, &[(0, 1), (0, 2), (0, 3)]);
-    dag.add_settled_edge(0, 4, Success, EdgeOutcome::Met);
+    dag = graph(4, &[(0, 1), (0, 2), (0, 3)]);
+    dag.add_node([settled(0, Success)]);
     dag.add_edges(&[(4, 0, Success)]).expect("a settled edge orders nothing");
     assert_eq!(dag.topological_order(), [4, 0, 1, 2, 3]);
 }
@@ -233,8 +260,7 @@ fn an_edge_is_used_again_once_both_its_ends_are_forgotten() {
 fn a_hub_that_has_ended_does_not_make_the_pool_grow() {
     let mut dag = graph(1, &[]);
     for _ in 0..100_000 {
-        let node = dag.add_node();
-        dag.add_settled_edge(0, node, Success, EdgeOutcome::Met);
+        let node = dag.add_node([settled(0, Success)]);
         dag.forget(node);
     }
     assert_eq!((dag.links.pushed(), dag.len()), (1, 100_001));
@@ -244,8 +270,7 @@ fn a_hub_that_has_ended_does_not_make_the_pool_grow() {
 fn a_moving_window_of_a_long_chain_needs_no_more_room_than_the_window() {
     let mut dag = graph(1, &[]);
     for newest in 1..100_000 {
-        dag.add_node();
-        dag.add_edge(newest - 1, newest, Success).unwrap();
+        dag.add_node([unmet(newest - 1)]);
         if newest >= 10 {
             dag.forget(newest - 10);
         }
@@ -329,10 +354,9 @@ fn a_cycle_of_ten_thousand_nodes_is_reported_whole() {
 #[test]
 fn edges_behind_an_ended_node_are_let_go_of_with_their_targets() {
     let mut dag = Dag::new();
-    let source = dag.add_node();
+    let source = dag.add_node([]);
     for _ in 0..1_000 {
-        let target = dag.add_node();
-        dag.add_settled_edge(source, target, Success, EdgeOutcome::Met);
+        let target = dag.add_node([settled(source, Success)]);
         assert_eq!(dag.followers(source), [source, target]);
         dag.forget(target);
     }

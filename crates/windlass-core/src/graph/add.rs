@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AddEdgeError, AddNodeError, DependencyGraph, Node, NodeState, Step};
-use crate::dag::{Dag, EdgeError, EdgeKind};
+use crate::dag::{Dag, Edge, EdgeError, EdgeKind};
 
 impl<K: Clone + Ord> DependencyGraph<K> {
     /// Adds a node with its dependencies. Returns its state: ready if all of them have completed,
@@ -129,13 +129,12 @@ impl<K: Clone + Ord> DependencyGraph<K> {
     fn insert(&mut self, key: K, mut sources: Vec<usize>) -> usize {
         let mut seen = BTreeSet::new();
         sources.retain(|source| seen.insert(*source));
-        let node = self.dag.add_node();
+        let edge = |&node: &usize| (Edge { node, kind: EdgeKind::Success }, None);
+        let node = self.dag.add_node(sources.iter().map(edge));
         self.numbers.insert(key.clone(), node);
         self.nodes.push(Node { key, state: NodeState::Pending, turn: 0, ready_event: None });
         self.enter(node);
         for &source in &sources {
-            let edge = self.dag.add_edge(source, node, EdgeKind::Success);
-            edge.expect("nothing depends on the newest node");
             if self.nodes[source].state == NodeState::Completed {
                 self.dag.meet(node);
             }
@@ -159,7 +158,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         }
         let mut draft = Dag::new();
         for _ in given {
-            draft.add_node();
+            draft.add_node([]);
         }
         match draft.add_edges(&self.edges_among(given, &places)?) {
             Ok(()) => Ok(draft.topological_order()),

@@ -15,8 +15,8 @@ enum Call {
     AddNode,
     AddEdge(NewEdge),
     AddEdges(Vec<NewEdge>),
-    /// A new node behind an existing one.
-    AddSettled(Index, EdgeKind),
+    /// A new node behind existing ones; some edges are settled.
+    AddBehind(Vec<(Index, EdgeKind, bool)>),
     /// A new node with sources, as the child of an existing one.
     AddChild(Index, Vec<usize>),
     Prune(usize),
@@ -38,7 +38,8 @@ fn call() -> impl Strategy<Value = Call> {
         3 => Just(Call::AddNode),
         9 => edge().prop_map(Call::AddEdge),
         2 => prop::collection::vec(edge(), 0..5).prop_map(Call::AddEdges),
-        1 => (any::<Index>(), kind()).prop_map(|(from, kind)| Call::AddSettled(from, kind)),
+        3 => prop::collection::vec((any::<Index>(), kind(), any::<bool>()), 0..4)
+            .prop_map(Call::AddBehind),
         2 => (any::<Index>(), prop::collection::vec(0..NODES, 0..3))
             .prop_map(|(parent, after)| Call::AddChild(parent, after)),
         1 => (0..NODES).prop_map(Call::Prune),
@@ -225,19 +226,10 @@ fn check_path(path: &[usize], model: &Model, edges: &[NewEdge]) {
 
 fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
     match call {
-        Call::AddNode => assert_eq!(dag.add_node(), model.add_node()),
+        Call::AddNode => assert_eq!(dag.add_node([]), model.add_node()),
         Call::AddEdge(edge) => add(dag, model, &[*edge], true),
         Call::AddEdges(edges) => add(dag, model, edges, false),
-        Call::AddSettled(from, kind) => {
-            let live: Vec<_> = (0..model.live.len()).filter(|&node| model.has(node)).collect();
-            if !live.is_empty() {
-                let (from, kind) = (*from.get(&live), *kind);
-                let to = dag.add_node();
-                assert_eq!(to, model.add_node());
-                dag.add_settled_edge(from, to, kind, EdgeOutcome::Met);
-                model.add(from, to, kind, Role::Settled);
-            }
-        }
+        Call::AddBehind(sources) => add_behind(dag, model, sources),
         Call::AddChild(parent, after) => add_child(dag, model, parent, after),
         Call::Prune(parent) => {
             if model.has(*parent) {
@@ -267,6 +259,25 @@ fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
     }
 }
 
+fn add_behind(dag: &mut Dag, model: &mut Model, sources: &[(Index, EdgeKind, bool)]) {
+    let live: Vec<_> = (0..model.live.len()).filter(|&node| model.has(node)).collect();
+    let sources: Vec<_> = match live[..] {
+        [] => Vec::new(),
+        _ => sources.iter().map(|(from, kind, ends)| (*from.get(&live), *kind, *ends)).collect(),
+    };
+    let to = dag.add_node(sources.iter().map(|&(node, kind, has_ended)| {
+        (Edge { node, kind }, has_ended.then_some(EdgeOutcome::Met))
+    }));
+    assert_eq!(to, model.add_node());
+    for (from, kind, has_ended) in sources {
+        if has_ended {
+            model.add(from, to, kind, Role::Settled);
+        } else {
+            *model = model.with(&[(from, to, kind)]);
+        }
+    }
+}
+
 /// A child is refused exactly if it would wait for itself through its parent; then no edge is
 /// added.
 fn add_child(dag: &mut Dag, model: &mut Model, parent: &Index, after: &[usize]) {
@@ -282,10 +293,9 @@ fn add_child(dag: &mut Dag, model: &mut Model, parent: &Index, after: &[usize]) 
     if ordered.is_err() {
         return;
     }
-    let child = dag.add_node();
+    let child = dag.add_node(after.iter().map(|&node| (Edge { node, kind: EdgeKind::Done }, None)));
     assert_eq!(child, model.add_node());
     for source in after {
-        dag.add_edge(source, child, EdgeKind::Done).expect("the newest node has no targets");
         *model = model.with(&[(source, child, EdgeKind::Done)]);
     }
     dag.add_child(child, parent).expect("all before it are ordered before its parent");
@@ -354,7 +364,7 @@ proptest! {
         edges in prop::collection::vec(edge(), 0..40)
     ) {
         let (mut dag, mut model) = (Dag::new(), Model::default());
-        (0..NODES).for_each(|_| assert_eq!(dag.add_node(), model.add_node()));
+        (0..NODES).for_each(|_| assert_eq!(dag.add_node([]), model.add_node()));
         for edge in &edges {
             add(&mut dag, &mut model, &[*edge], true);
             compare(&dag, &model);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{State, Work, edge_outcome};
-use crate::dag::EdgeOutcome;
+use crate::dag::{Edge, EdgeOutcome};
 use crate::engine::effects::Effects;
 use crate::input::{Dependency, Extras, Submission};
 use crate::phase::Phase;
@@ -56,13 +56,15 @@ impl State {
         new: Submission<'_>,
     ) {
         let Submission { after, extras, .. } = new;
-        let node = self.dag.add_node();
-        assert_eq!(work.index(), node, "works are numbered one by one");
         let mut entry = Work::new(new);
-        let mut blocked = false;
-        for &after in after {
-            blocked |= self.follow(after, node, &mut entry);
-        }
+        let (works, mut blocked) = (&self.works, false);
+        let node = self.dag.add_node(after.iter().map(|&Dependency { work, kind }| {
+            let outcome = edge_outcome(kind, works[work.index()].phase());
+            entry.unneeded |= outcome == Some(EdgeOutcome::Unneeded);
+            blocked |= outcome == Some(EdgeOutcome::Blocks);
+            (Edge { node: work.index(), kind }, outcome)
+        }));
+        assert_eq!(work.index(), node, "works are numbered one by one");
         if let Some(step) = entry.first_step(self.dag.unmet(node), blocked) {
             entry.step(work, step);
         }
@@ -76,23 +78,6 @@ impl State {
         if let Some(extras) = extras {
             self.admit_extras(effects, work, *extras);
         }
-    }
-
-    /// Adds an edge from a work to the newest one. Returns whether that blocks the newest one.
-    fn follow(&mut self, after: Dependency, node: usize, entry: &mut Work) -> bool {
-        let source = after.work.index();
-        let outcome = edge_outcome(after.kind, self.works[source].phase());
-        match outcome {
-            None => {
-                let added = self.dag.add_edge(source, node, after.kind);
-                added.expect("nothing follows the newest work");
-            }
-            Some(outcome) => {
-                self.dag.add_settled_edge(source, node, after.kind, outcome);
-                entry.unneeded |= outcome == EdgeOutcome::Unneeded;
-            }
-        }
-        outcome == Some(EdgeOutcome::Blocks)
     }
 
     /// Applies the settings that few works have.
