@@ -209,22 +209,24 @@ impl CapacityTree {
     /// Panics if the client holds less.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
         let mut wakes = Vec::new();
-        self.give_back_to(client, demand, &mut wakes);
+        if self.give_back_to(client, demand, &mut wakes) {
+            wakes.push(client);
+        }
         in_order(wakes)
     }
 
-    /// As [`CapacityTree::give_back`], but appends the clients to wake to `wakes`, unsorted and
-    /// possibly repeated.
+    /// As [`CapacityTree::give_back`], but appends the other clients to wake to `wakes`, unsorted
+    /// and possibly repeated, and returns whether `client` itself watches what it has given back.
     #[inline]
     pub(crate) fn give_back_to(
         &mut self,
         client: ClientId,
         demand: &Demand,
         wakes: &mut Vec<ClientId>,
-    ) {
+    ) -> bool {
         assert!(self.holds(client, demand), "a client gives back at most what it holds");
         let gone = self.client(client).in_flight.min(1);
-        self.release(client, demand, gone, wakes);
+        self.release(client, demand, gone, wakes)
     }
 
     /// Releases `demand`, which may be a part of what was taken at once or several takes together.
@@ -236,7 +238,9 @@ impl CapacityTree {
     ) -> Result<Vec<ClientId>, ReleaseError> {
         self.expect_held(client, demand)?;
         let mut wakes = Vec::new();
-        self.release(client, demand, 0, &mut wakes);
+        if self.release(client, demand, 0, &mut wakes) {
+            wakes.push(client);
+        }
         self.count_partial_release(client);
         Ok(in_order(wakes))
     }
@@ -296,22 +300,30 @@ impl CapacityTree {
         self.names.name(resource)
     }
 
-    /// Releases `demand` and counts `gone` attempts as no longer in flight.
+    /// Releases `demand` and counts `gone` attempts as no longer in flight. Returns whether `giver`
+    /// itself watches what it has released.
     #[inline]
-    fn release(&mut self, giver: ClientId, demand: &Demand, gone: u64, wakes: &mut Vec<ClientId>) {
+    fn release(
+        &mut self,
+        giver: ClientId,
+        demand: &Demand,
+        gone: u64,
+        wakes: &mut Vec<ClientId>,
+    ) -> bool {
         let client = self.client_mut(giver);
         client.in_flight -= gone;
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
-        let level = client.level;
+        let (level, mut watches) = (client.level, false);
         self.climb(level, |level| {
             level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
                 let counter = &mut level.counters[resource.index()];
-                counter.give_back(giver, i128::from(amount.steps()), wakes);
+                watches |= counter.give_back(giver, i128::from(amount.steps()), wakes);
             }
         });
+        watches
     }
 
     /// Returns every shortage that refuses a demand.

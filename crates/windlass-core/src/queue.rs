@@ -260,6 +260,14 @@ impl ReadyQueue {
         }
     }
 
+    /// Returns what the works of this queue lack, and the counter, if they are all alike, were
+    /// refused, and the engine is notified when there may be more.
+    pub(crate) fn awaited_by_all(&self) -> Option<(CounterKey, Amount)> {
+        let block = self.sole_block()??;
+        let refused = &self.blocked[block.place as usize];
+        (refused.watch == Watch::Kept).then_some((refused.counter, block.wanted))
+    }
+
     fn has_blocked(&self) -> bool {
         match self.sole_block() {
             Some(block) => block.is_some(),

@@ -44,7 +44,9 @@ impl CapacityTree {
         self.land(client, self.client(client).in_flight);
         let Client { level, held, .. } = self.clients[client.index()].take().expect(IS_HERE);
         for (resource, held) in held.into_iter().enumerate().filter(|(_, held)| *held != 0) {
-            self.climb(level, |level| level.counters[resource].give_back(client, held, &mut wakes));
+            self.climb(level, |level| {
+                level.counters[resource].give_back(client, held, &mut wakes);
+            });
         }
         self.subscribers.remove(&client);
         self.vacant.push(client);

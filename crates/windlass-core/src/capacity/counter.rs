@@ -119,10 +119,16 @@ impl Counter {
         }
     }
 
-    /// Releases what `giver` had in use; rates and quotas get nothing back. Appends the watchers
-    /// that may have room now to `wakes`; the giver itself keeps watching.
+    /// Releases what `giver` had in use; rates and quotas get nothing back. Appends the other
+    /// watchers that may have room now to `wakes`. Returns whether the giver watches and may have
+    /// room; it keeps watching.
     #[inline]
-    pub(super) fn give_back(&mut self, giver: ClientId, steps: i128, wakes: &mut Vec<ClientId>) {
+    pub(super) fn give_back(
+        &mut self,
+        giver: ClientId,
+        steps: i128,
+        wakes: &mut Vec<ClientId>,
+    ) -> bool {
         self.in_use -= steps;
         if let Kind::Limit(_) = self.kind
             && let Some(waiting) = &mut self.waiting
@@ -131,8 +137,9 @@ impl Counter {
             let horizon = horizon(&self.kind, self.in_use);
             let Waiting { reservations, watchers } = &mut **waiting;
             let near = |turn| turn == 0 || reservations.sum_before(turn) < horizon;
-            watchers.notify_others(giver, near, wakes);
+            return watchers.notify_others(giver, near, wakes);
         }
+        false
     }
 
     /// Returns the sum of the reservations with turns before `before`.

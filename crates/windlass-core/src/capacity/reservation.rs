@@ -196,13 +196,13 @@ impl CapacityTree {
     /// Returns the turn before which reservations bind a demand at this place.
     #[inline]
     pub(super) fn bound(&self, client: ClientId, place: Place) -> u64 {
-        let own = self.client(client).reservation.as_ref();
-        let own = own.filter(|own| own.goes_on() == place.is_resuming());
-        match (own, place) {
-            (None, Place::Resuming | Place::ResumingLater) => FIRST_TO_START,
-            (None, Place::First | Place::Later) => u64::MAX,
-            (Some(own), Place::Resuming | Place::First) => own.turn,
-            (Some(own), Place::ResumingLater | Place::Later) => own.turn + 1,
+        match &self.client(client).reservation {
+            Some(own) if own.goes_on() == place.is_resuming() => match place {
+                Place::Resuming | Place::First => own.turn,
+                Place::ResumingLater | Place::Later => own.turn + 1,
+            },
+            _ if place.is_resuming() => FIRST_TO_START,
+            _ => u64::MAX,
         }
     }
 }

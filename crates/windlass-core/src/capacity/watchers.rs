@@ -63,21 +63,21 @@ impl Watchers {
         notify(&mut self.unarmed, &mut self.watches, &near, wakes);
     }
 
-    /// As [`Watchers::notify`], after `giver` itself has made room: it is notified, and keeps
-    /// watching.
+    /// As [`Watchers::notify`], after `giver` itself has made room: it keeps watching. Returns
+    /// whether it would be notified.
     pub(super) fn notify_others(
         &mut self,
         giver: ClientId,
         near: impl Fn(u64) -> bool,
         wakes: &mut Vec<ClientId>,
-    ) {
+    ) -> bool {
         let own = self.watches.get(&giver).copied();
         if self.watches.len() > usize::from(own.is_some()) {
             self.remove(giver);
             self.notify(&near, wakes);
             own.into_iter().for_each(|own| self.add(giver, own));
         }
-        wakes.extend(own.filter(|own| near(own.turn)).map(|_| giver));
+        own.is_some_and(|own| near(own.turn))
     }
 
     /// As [`Watchers::notify`], without armed clients.

@@ -16,7 +16,7 @@ use crate::fact::World;
 use crate::metrics::AdmissionCounts;
 use crate::phase::{Phase, Step};
 use crate::queue::{Candidate, CounterKey, QueueKind, Queues, Watch};
-use crate::{Ageing, ClientId, CostId, ResourceCost, Timestamp, WorkId};
+use crate::{Ageing, Amount, ClientId, CostId, ResourceCost, Timestamp, WorkId};
 
 mod clock;
 mod transfer;
@@ -157,6 +157,19 @@ impl Admission {
         self.queues.len() > 0 && self.idle.is_none_or(is_over)
     }
 
+    /// As [`Admission::may_find`], for a driver that asks before it searches: also false if all works
+    /// still lack what they were refused. Nothing is reserved for works that are all alike, unless
+    /// the tree is shared, and they are watched for already.
+    pub(super) fn may_begin(&self, capacity: &CapacityTree, now: Timestamp) -> bool {
+        let lacks = |(queue, counter, wanted): (_, _, Amount)| {
+            let room = self.room(capacity, now, counter, Position::First.place(queue));
+            room < i128::from(wanted.steps())
+        };
+        let is_simple = !capacity.is_shared() && !capacity.is_timed();
+        self.may_find(capacity, now)
+            && !(is_simple && self.queues.awaited_by_all().is_some_and(lacks))
+    }
+
     /// Removes a work from the queue that its step has made it leave.
     #[inline(always)]
     pub(super) fn dequeue(
@@ -210,29 +223,16 @@ impl Admission {
             }
             (false, _, _) => {
                 let known = world.wakes.len();
-                world.capacity.give_back_to(self.client, demand, world.wakes);
-                if world.wakes.len() > known {
-                    self.notice_own(world.wakes, known);
+                if world.capacity.give_back_to(self.client, demand, world.wakes) {
+                    self.idle = None;
+                    self.queues.unblock_all(Watch::Kept);
+                }
+                if world.wakes.len() > known + 1 {
+                    world.wakes[known..].sort_unstable();
+                    world.wakes.dedup();
                 }
             }
         }
-    }
-
-    /// If this engine is among the clients after the `known` ones, removes it and retries the
-    /// search; leaves the others for the driver.
-    fn notice_own(&mut self, wakes: &mut Vec<ClientId>, known: usize) {
-        let added = wakes.len();
-        let mut place = 0;
-        wakes.retain(|client| {
-            place += 1;
-            place <= known || *client != self.client
-        });
-        if wakes.len() < added {
-            self.idle = None;
-            self.queues.unblock_all(Watch::Kept);
-        }
-        wakes[known..].sort_unstable();
-        wakes.dedup();
     }
 
     /// Returns whether testing the first work can change anything: it may fit, or something has yet

@@ -39,7 +39,7 @@ impl Engine {
     /// or watch what a work lacks.
     #[must_use]
     pub fn may_begin(&self, capacity: &CapacityTree) -> bool {
-        self.admission.may_find(capacity, self.state.now())
+        self.admission.may_begin(capacity, self.state.now())
     }
 
     #[inline]

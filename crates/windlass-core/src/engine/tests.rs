@@ -305,3 +305,30 @@ fn the_next_wake_up_is_computed_after_a_work_has_taken_what_time_made_available(
     let asks_again = bench.engine.may_begin(&bench.capacity);
     assert!(asks_again || bench.engine.next_wakeup().is_some(), "the third one is not forgotten");
 }
+
+#[test]
+fn a_driver_that_asks_first_learns_without_a_search_that_no_work_fits() {
+    let mut bench = Bench::new(1);
+    let works = [(); 4].map(|()| bench.add(&[], 0));
+    let may_begin = |bench: &Bench| bench.engine.may_begin(&bench.capacity);
+    assert!(may_begin(&bench));
+    let first = bench.start();
+    assert!(may_begin(&bench), "the second one was not refused yet");
+    assert_eq!((bench.take(), may_begin(&bench)), (None, false));
+
+    bench.finish(first, Outcome::Success).expect("it is under way");
+    assert!(may_begin(&bench));
+    let second = bench.start();
+    assert!(!may_begin(&bench), "the third one lacks what the second one lacked");
+
+    let refused = bench.engine.metrics().refusals;
+    bench.finish(second, Outcome::Success).expect("it is under way");
+    assert!(may_begin(&bench));
+    assert_eq!(bench.start().work, works[2]);
+    assert_eq!(bench.engine.metrics().refusals, refused);
+    bench.call(|engine, world| {
+        let slots = world.capacity.resource(SLOTS).expect("it is always known");
+        engine.set_limit(world, CapacityTree::ROOT, slots, Amount::from(2));
+    });
+    assert!(may_begin(&bench), "there is more");
+}

@@ -122,6 +122,17 @@ impl Queues {
         own.len() == self.len() && own.is_all_of(candidate.cost)
     }
 
+    /// As [`ReadyQueue::awaited_by_all`], for the only queue that has works.
+    pub(crate) fn awaited_by_all(&self) -> Option<(QueueKind, CounterKey, Amount)> {
+        let queue = match (self.resuming.len(), self.starting.len()) {
+            (0, _) => QueueKind::Starting,
+            (_, 0) => QueueKind::Resuming,
+            _ => return None,
+        };
+        let (counter, wanted) = self.at(queue).awaited_by_all()?;
+        Some((queue, counter, wanted))
+    }
+
     /// Returns the counter that refused a candidate, and how much it wants.
     pub(crate) fn refused_by(
         &self,
