@@ -13,7 +13,6 @@ use windlass_core::{Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::body::Body;
 use crate::context::{AttemptShared, WorkContext};
-use crate::effects::DeferredDrop;
 use crate::panic;
 use crate::report::emit_success;
 use crate::session::{Session, gone};
@@ -342,7 +341,7 @@ impl Attempt {
     fn close(&mut self, session: &mut Session<'_>) {
         self.is_over = true;
         if let Some(error) = self.inner().take_error() {
-            session.effects.drop_later(DeferredDrop::Error(error));
+            session.effects.drop_later(Box::new(error));
         }
         self.end_polling(&mut session.state.runners);
     }

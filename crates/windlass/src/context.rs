@@ -403,11 +403,11 @@ struct Waiting<'a>(&'a WorkContext);
 impl<'a> Waiting<'a> {
     fn begin(ctx: &'a WorkContext) -> Self {
         // Release, for `may_go_on`: first counted as waiting, then without its slot.
-        ctx.inner.waits.fetch_add(1, Ordering::Release);
+        ctx.inner.extras().waits.fetch_add(1, Ordering::Release);
         ctx.shared().session(|session| {
             // Another wait of this attempt may be over: it is queued to go on, or has got the slot already,
             // and goes on first. Relaxed: it was counted before it took the lock.
-            if ctx.inner.resuming.load(Ordering::Relaxed) == 0 {
+            if ctx.inner.extras().resuming.load(Ordering::Relaxed) == 0 {
                 // Refused only if the attempt is over, and then it has nothing to give back.
                 let _ = session.apply(Input::Suspend(ctx.grant()));
             }
@@ -420,7 +420,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Self(ctx) = self;
         let _ = ctx.shared().apply(Input::ResumeRequested(ctx.grant()));
-        ctx.inner.waits.fetch_sub(1, Ordering::Release);
+        ctx.inner.extras().waits.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -430,7 +430,7 @@ struct Resuming<'a>(&'a AttemptShared);
 impl<'a> Resuming<'a> {
     fn after(waiting: Waiting<'a>) -> Self {
         let Waiting(ctx) = waiting;
-        ctx.inner.resuming.fetch_add(1, Ordering::Relaxed);
+        ctx.inner.extras().resuming.fetch_add(1, Ordering::Relaxed);
         drop(waiting);
         Self(&ctx.inner)
     }
@@ -438,6 +438,6 @@ impl<'a> Resuming<'a> {
 
 impl Drop for Resuming<'_> {
     fn drop(&mut self) {
-        self.0.resuming.fetch_sub(1, Ordering::Release);
+        self.0.extras().resuming.fetch_sub(1, Ordering::Release);
     }
 }

@@ -6,13 +6,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_core::ClientId;
 
-use crate::body::Body;
 use crate::context::AttemptShared;
-use crate::entry::{Cause, Entry, FailedChild};
-use crate::error::SharedError;
 use crate::event::WorkEvent;
 use crate::event_log::EventLog;
-use crate::gate::Gate;
 use crate::reference::End;
 use crate::report::Report;
 
@@ -36,22 +32,12 @@ pub(crate) struct Extras {
     ends: Vec<(oneshot::Sender<End>, End)>,
     /// The `tracing` events about what has happened.
     reports: Vec<Report>,
-    drops: Vec<DeferredDrop>,
+    /// Values of the user's, whose destructors may do anything.
+    drops: Vec<Box<dyn Send>>,
     #[cfg(feature = "metrics")]
     measurements: Vec<crate::meter::Measurement>,
     /// The log of events, for subscribers that wait for one.
     readers: Option<Arc<EventLog<WorkEvent>>>,
-}
-
-/// A value of the user's, whose destructor may do anything.
-#[expect(dead_code, reason = "they are kept only to be dropped")]
-pub(crate) enum DeferredDrop {
-    Gate(Gate),
-    Body(Box<dyn Body>),
-    Entry(Box<Entry>),
-    Error(SharedError),
-    Cause(Cause),
-    FailedChild(FailedChild),
 }
 
 impl Effects {
@@ -93,14 +79,14 @@ impl Effects {
         self.extras().measurements.push(measurement);
     }
 
-    pub(crate) fn drop_later(&mut self, value: DeferredDrop) {
-        self.drop_all_later([value]);
+    pub(crate) fn drop_later(&mut self, value: Box<dyn Send>) {
+        self.extras().drops.push(value);
     }
 
-    pub(crate) fn drop_all_later(&mut self, values: impl IntoIterator<Item = DeferredDrop>) {
-        for value in values {
-            self.extras().drops.push(value);
-        }
+    pub(crate) fn drop_all_later(&mut self, mut values: Vec<Box<dyn Send>>) {
+        let drops = &mut self.extras().drops;
+        values.append(drops);
+        *drops = values;
     }
 
     /// Wakes subscribers.
@@ -128,7 +114,7 @@ impl Effects {
 impl Extras {
     /// Notifies attempts, waiters and subscribers. Returns the values to be dropped, which is done last, because
     /// a destructor may do anything.
-    pub(crate) fn notify(self) -> Vec<DeferredDrop> {
+    pub(crate) fn notify(self) -> Vec<Box<dyn Send>> {
         // Before the wake-ups, so that a run does not return before its events are emitted.
         self.reports.into_iter().for_each(Report::emit);
         #[cfg(feature = "metrics")]

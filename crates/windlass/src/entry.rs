@@ -19,10 +19,7 @@ use crate::spec;
 
 pub(crate) struct Entry {
     pub(crate) name: Name,
-    /// Absent while an attempt is under way.
-    pub(crate) body: Option<Box<dyn Body>>,
-    /// The attempt under way.
-    pub(crate) attempt: Option<Arc<AttemptShared>>,
+    body: BodyPlace,
     extras: Option<Box<Extras>>,
     /// Of the latest attempt that has returned, or was lost.
     last_duration_ns: u64,
@@ -31,7 +28,15 @@ pub(crate) struct Entry {
 /// No attempt has returned so far.
 const NEVER: u64 = u64::MAX;
 
-const _: () = assert!(size_of::<Option<Entry>>() == 64);
+/// Where the body of a work is.
+enum BodyPlace {
+    /// In its place, between attempts.
+    Here(Box<dyn Body>),
+    /// With the attempt under way. Without one it is gone: it was taken, or lost with its attempt.
+    Away(Option<Arc<AttemptShared>>),
+}
+
+const _: () = assert!(size_of::<Option<Entry>>() == 56);
 
 /// What few works have.
 #[derive(Default)]
@@ -103,7 +108,31 @@ impl FailedChild {
 
 impl Entry {
     pub(crate) fn new(name: Name, body: Box<dyn Body>) -> Self {
-        Self { name, body: Some(body), attempt: None, extras: None, last_duration_ns: NEVER }
+        let body = BodyPlace::Here(body);
+        Self { name, body, extras: None, last_duration_ns: NEVER }
+    }
+
+    pub(crate) fn has_body(&self) -> bool {
+        matches!(self.body, BodyPlace::Here(_))
+    }
+
+    /// Takes the body out of its place, for good.
+    pub(crate) fn take_body(&mut self) -> Option<Box<dyn Body>> {
+        if !self.has_body() {
+            return None;
+        }
+        match std::mem::replace(&mut self.body, BodyPlace::Away(None)) {
+            BodyPlace::Here(body) => Some(body),
+            BodyPlace::Away(_) => None,
+        }
+    }
+
+    /// Returns the attempt under way.
+    pub(crate) fn attempt(&self) -> Option<&Arc<AttemptShared>> {
+        match &self.body {
+            BodyPlace::Here(_) => None,
+            BodyPlace::Away(attempt) => attempt.as_ref(),
+        }
     }
 
     pub(crate) fn extras(&self) -> Option<&Extras> {
@@ -170,8 +199,10 @@ impl Entry {
 
     /// An attempt begins. Returns the body for its runner.
     pub(crate) fn start(&mut self, attempt: Arc<AttemptShared>) -> Box<dyn Body> {
-        self.attempt = Some(attempt);
-        self.body.take().expect("a body is in its place between attempts")
+        match std::mem::replace(&mut self.body, BodyPlace::Away(Some(attempt))) {
+            BodyPlace::Here(body) => body,
+            BodyPlace::Away(_) => unreachable!("a body is in its place between attempts"),
+        }
     }
 
     /// An attempt has returned, or was lost together with its body.
@@ -180,11 +211,12 @@ impl Entry {
         body: Option<Box<dyn Body>>,
         now: Timestamp,
     ) -> Option<Arc<AttemptShared>> {
-        self.body = body;
+        let place = body.map_or(BodyPlace::Away(None), BodyPlace::Here);
+        let before = std::mem::replace(&mut self.body, place);
         if let Some(extras) = &mut self.extras {
             extras.abandoned = false;
         }
-        let attempt = self.attempt.take()?;
+        let BodyPlace::Away(Some(attempt)) = before else { return None };
         self.note_duration(now.since(attempt.began_at));
         Some(attempt)
     }

@@ -74,9 +74,12 @@ impl<T: Clone> EventLog<T> {
             events.clear();
             return false;
         }
-        log.latest.extend(events.drain(..));
-        let surplus = log.latest.len().saturating_sub(KEPT);
-        log.latest.drain(..surplus);
+        for event in events.drain(..) {
+            if log.latest.len() == KEPT {
+                log.latest.pop_front();
+            }
+            log.latest.push_back(event);
+        }
         std::mem::take(&mut log.has_waiters)
     }
 

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use windlass_core as core;
 use windlass_core::{AddDependencyError, Amount, Input, Rejected, ResourceCost, SLOTS, WorkState};
 
-use crate::effects::DeferredDrop;
+use crate::entry::Entry;
 use crate::event::Subscription;
 use crate::explain::Explanation;
 use crate::id::{Issuer, WorkId};
 use crate::metrics::WorkSchedulerMetrics;
 use crate::reference::{ExecuteError, WorkRef};
-use crate::session::Session;
 use crate::shared::Shared;
 use crate::snapshot::WorkSnapshot;
 use crate::spec::{Dependency, SubmitError, WorkSpec, as_path};
@@ -247,7 +246,7 @@ impl WorkHandle {
             let mut state = self.shared.look();
             state.engine.phase(work).filter(|phase| phase.state().is_terminal())?;
             let entry = state.entry_mut(work)?;
-            (entry.body.take()?, entry.name.clone())
+            (entry.take_body()?, entry.name.clone())
         };
         Some(body.into_work(name.as_str()))
     }
@@ -290,7 +289,7 @@ impl WorkHandle {
     /// Returns false if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
         let Some(work) = self.shared.own(id) else { return false };
-        let attempt = self.shared.look().entry(work).and_then(|entry| entry.attempt.clone());
+        let attempt = self.shared.look().entry(work).and_then(|entry| entry.attempt().cloned());
         attempt.inspect(|attempt| attempt.notify_woken()).is_some()
     }
 
@@ -370,9 +369,11 @@ impl WorkHandle {
             session.state.mode = Mode::Closed;
             session.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            let Session { state, effects, .. } = session;
-            let bodies = state.entries_mut().filter_map(|entry| entry.body.take());
-            effects.drop_all_later(bodies.map(DeferredDrop::Body));
+            let mut bodies: Vec<Box<dyn Send>> = Vec::with_capacity(session.state.len());
+            for body in session.state.entries_mut().filter_map(Entry::take_body) {
+                bodies.push(body);
+            }
+            session.effects.drop_all_later(bodies);
             session.wake_run();
         });
     }

@@ -176,7 +176,7 @@ impl Drop for Run {
                 return Vec::new();
             }
             session.apply(Input::CancelAll).expect("everything can be cancelled");
-            session.state.entries_mut().filter_map(|entry| entry.attempt.clone()).collect()
+            session.state.entries_mut().filter_map(|entry| entry.attempt().cloned()).collect()
         });
         // Their runners find that the run is over, and drop them.
         under_way.into_iter().for_each(|attempt| attempt.wake_runner());

@@ -13,7 +13,7 @@ use crate::attempt::{Attempt, Attempts};
 use crate::body::Body;
 use crate::capacity::Client;
 use crate::context::AttemptShared;
-use crate::effects::{DeferredDrop, Effects};
+use crate::effects::Effects;
 use crate::entry::{Cause, Entry};
 use crate::handle::ReopenError;
 use crate::shared::Shared;
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
         entry: Entry,
         refused: SubmitError,
     ) -> Result<T, SubmitError> {
-        self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
+        self.effects.drop_later(Box::new(entry));
         Err(refused)
     }
 
@@ -206,19 +206,22 @@ impl<'a> Session<'a> {
         if self.state.mode == Mode::Closed
             && let Some(body) = body.take()
         {
-            self.effects.drop_later(DeferredDrop::Body(body));
+            self.effects.drop_later(body);
         }
         let now = self.now();
         let entry = self.state.known(work);
         let (attempt, failed_child) = (entry.stop(body, now), entry.take_failed_child());
         self.effects.release(attempt);
-        self.effects.drop_all_later(failed_child.map(DeferredDrop::FailedChild));
+        if let Some(failed_child) = failed_child {
+            self.effects.drop_later(Box::new(failed_child));
+        }
     }
 
     /// Keeps why the latest attempt of a work did not succeed.
     pub(crate) fn note_cause(&mut self, work: WorkId, cause: Cause) {
-        let before = self.state.known(work).extras_mut().last_error.replace(cause);
-        self.effects.drop_all_later(before.map(DeferredDrop::Cause));
+        if let Some(before) = self.state.known(work).extras_mut().last_error.replace(cause) {
+            self.effects.drop_later(Box::new(before));
+        }
     }
 
     /// Fails a work without an attempt, because its gate failed.
@@ -237,7 +240,7 @@ impl<'a> Session<'a> {
         // What time alone has changed counts before the question, not after it.
         self.apply(Input::Tick).map_err(refused)?;
         let works = self.state.engine.would_reopen(work).map_err(refused)?;
-        let has_body = |work: WorkId| self.state.entry(work).is_some_and(|e| e.body.is_some());
+        let has_body = |work: WorkId| self.state.entry(work).is_some_and(Entry::has_body);
         if let Some(&work) = works.iter().find(|work| !has_body(**work)) {
             return Err(ReopenError::NoBody { work: issuer.id(work) });
         }

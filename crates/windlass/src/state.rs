@@ -7,7 +7,7 @@ use windlass_core::{
     Column, CostId, Engine, Grant, Phase, Timestamp, Transition, WorkId, WorkState,
 };
 
-use crate::effects::{DeferredDrop, Effects};
+use crate::effects::Effects;
 use crate::entry::{Entry, Extras};
 use crate::event::Publisher;
 use crate::id::Issuer;
@@ -194,7 +194,7 @@ impl State {
         let (entries, index) = (&mut self.entries, transition.work.index());
         self.publisher.record(self.issuer, transition, || Some(&mut entries.get_mut(index)?.name));
         // Children whose parent is tried again may be forgotten already.
-        let attempt = || self.entries.get(index)?.attempt.clone();
+        let attempt = || self.entries.get(index)?.attempt().cloned();
         match transition.to {
             Phase::Gated => self.gates.push(transition.work),
             Phase::Suspended => attempt().into_iter().for_each(|own| own.set_holds(false)),
@@ -232,8 +232,8 @@ impl State {
         if let Some(extras) = entry.known_extras() {
             close_extras(extras, transition.to, effects);
         }
-        if closed && let Some(body) = entry.body.take() {
-            effects.drop_later(DeferredDrop::Body(body));
+        if closed && let Some(body) = entry.take_body() {
+            effects.drop_later(body);
         }
         if let Some(parent) = self.engine.parent(work) {
             self.tell_parent(parent, work, effects);
@@ -284,7 +284,7 @@ impl State {
         if open == 0 && entry.extras().is_some_and(|extras| extras.abandoned) {
             self.orphaned.push(parent);
         }
-        if let Some(attempt) = &entry.attempt {
+        if let Some(attempt) = entry.attempt() {
             attempt.note_end_of(child);
             effects.wake(Arc::clone(attempt));
         }
@@ -351,7 +351,7 @@ impl State {
         for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
             self.tally.forget(*work);
             if let Some(entry) = self.entries.take(work.index()) {
-                effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
+                effects.drop_later(Box::new(entry));
             }
         }
     }
@@ -362,7 +362,7 @@ fn close_extras(extras: &mut Extras, end: Phase, effects: &mut Effects) {
         watcher.abort();
     }
     if let Some(gate) = extras.gate.take() {
-        effects.drop_later(DeferredDrop::Gate(gate));
+        effects.drop_later(Box::new(gate));
     }
     if let Some(waiter) = extras.end.as_mut().and_then(EndTeller::take) {
         let (state, skipped) = (end.state(), end == Phase::Skipped);

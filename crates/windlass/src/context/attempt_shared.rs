@@ -23,18 +23,20 @@ pub(crate) struct AttemptShared {
     holds: AtomicBool,
     /// Whether it ever had a child.
     has_children: AtomicBool,
-    /// How many waits it is in.
-    pub(super) waits: AtomicU32,
-    /// How many waits are over and queued to go on.
-    pub(super) resuming: AtomicU32,
     /// Of the task that runs it, once its body has waited.
     runner: AtomicWaker,
     /// What few attempts need.
     extras: OnceLock<Box<Extras>>,
 }
 
+const _: () = assert!(size_of::<AttemptShared>() <= 64);
+
 #[derive(Default)]
 pub(super) struct Extras {
+    /// How many waits it is in.
+    pub(super) waits: AtomicU32,
+    /// How many waits are over and queued to go on.
+    pub(super) resuming: AtomicU32,
     /// Cancelled when the attempt is asked to stop.
     token: OnceLock<CancellationToken>,
     /// The token that bodies are given: a body that cancels it misleads nothing else.
@@ -60,8 +62,6 @@ impl AttemptShared {
             stopped: AtomicBool::new(false),
             holds: AtomicBool::new(true),
             has_children: AtomicBool::new(false),
-            waits: AtomicU32::new(0),
-            resuming: AtomicU32::new(0),
             runner: AtomicWaker::new(),
             extras: OnceLock::new(),
         }
@@ -78,8 +78,6 @@ impl AttemptShared {
         *own.stopped.get_mut() = false;
         *own.holds.get_mut() = true;
         *own.has_children.get_mut() = false;
-        *own.waits.get_mut() = 0;
-        *own.resuming.get_mut() = 0;
         // The waker stays: it is that of the same task.
         own.extras.take();
     }
@@ -143,14 +141,20 @@ impl AttemptShared {
     /// Returns whether the body may be polled: it has what it needs, waits, or was asked to stop.
     pub(crate) fn may_go_on(&self) -> bool {
         // Acquire, with the release in `set_holds`.
-        self.has_resumed() || self.waits.load(Ordering::Acquire) > 0 || self.is_stopped()
+        self.has_resumed() || self.waits() || self.is_stopped()
+    }
+
+    /// Returns whether it is in a wait.
+    fn waits(&self) -> bool {
+        self.extras.get().is_some_and(|extras| extras.waits.load(Ordering::Acquire) > 0)
     }
 
     /// Returns whether it is in a wait, and no wait that is over has yet to go on. Reliable under the
     /// scheduler's lock only: a wait that ends after this queues to go on.
     pub(crate) fn only_waits(&self) -> bool {
+        let Some(extras) = self.extras.get() else { return false };
         // Acquire, with the release of a wait that has gone on: it is in neither.
-        self.resuming.load(Ordering::Acquire) == 0 && self.waits.load(Ordering::Acquire) > 0
+        extras.resuming.load(Ordering::Acquire) == 0 && extras.waits.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn has_resumed(&self) -> bool {
