@@ -5,6 +5,9 @@
 //! change, each waiter that can now acquire its names is notified once: the caller takes the list
 //! and wakes them. The state can be exported and restored at any point.
 //!
+//! A state need not have all waiters. For a decision about some names it suffices to have, of each of
+//! them, the head of its queue ([`CoordinationRecord`] says how much that is).
+//!
 //! Knows no processes and reads no clock.
 
 mod claim;
@@ -46,8 +49,6 @@ pub struct CoordinationState {
     queue: WaitQueue,
     /// New tokens are above this one.
     floor: Token,
-    /// The number of claims that were queued so far.
-    arrivals: u64,
     notified: Vec<HolderId>,
     events: Vec<CoordinationEvent>,
 }
@@ -55,6 +56,8 @@ pub struct CoordinationState {
 #[derive(Clone, Debug)]
 struct Entry {
     machine: Machine,
+    /// The largest arrival number of a waiter so far.
+    arrivals: u64,
     stats: CoordinationStats,
 }
 
@@ -65,12 +68,16 @@ enum Machine {
 }
 
 /// The contents of a [`CoordinationState`] as plain values, for a store.
+///
+/// A store with long queues restores only what bears on a decision: the names that it is about, the
+/// claimant's own place, and for each name the first waiters that it has refused and that are not
+/// overdue, until their needs add up to the capacity, because all of it is reserved for these. So that
+/// these can be notified, it also restores the other names that they need, in the same way; a waiter
+/// that needs a name which the state does not know is never notified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoordinationRecord {
     /// New tokens are above this one.
     pub floor: Token,
-    /// The number of claims that were queued so far.
-    pub arrivals: u64,
     /// The state of each name.
     pub names: BTreeMap<Name, NameRecord>,
     /// The waiters, in queue order.
@@ -86,6 +93,8 @@ pub struct NameRecord {
     pub token: Token,
     /// The leases of its holders; at most one for a lock.
     pub leases: Vec<Lease>,
+    /// The largest arrival number of a waiter for it so far.
+    pub arrivals: u64,
     /// How often each event happened to it.
     pub stats: CoordinationStats,
 }
@@ -123,7 +132,6 @@ impl CoordinationState {
             names: entries.collect(),
             queue: WaitQueue::new(record.waiters),
             floor: record.floor,
-            arrivals: record.arrivals,
             notified: Vec::new(),
             events: Vec::new(),
         }
@@ -134,8 +142,7 @@ impl CoordinationState {
     pub fn export(&self) -> CoordinationRecord {
         let names = self.names.iter().map(|(name, entry)| (name.clone(), entry.into()));
         let waiters = self.queue.waiters().to_vec();
-        let (floor, arrivals) = (self.floor, self.arrivals);
-        CoordinationRecord { floor, arrivals, names: names.collect(), waiters }
+        CoordinationRecord { floor: self.floor, names: names.collect(), waiters }
     }
 
     /// Creates a semaphore, or changes its capacity if it has no holder and no waiter.
@@ -322,18 +329,29 @@ impl Machine {
 
 impl Entry {
     fn new(machine: Machine) -> Self {
-        Self { machine, stats: CoordinationStats::default() }
+        Self { machine, arrivals: 0, stats: CoordinationStats::default() }
+    }
+
+    /// Creates the entry of a lock that no holder has had.
+    fn lock() -> Self {
+        Self::new(Machine::Lock(Lock::default()))
+    }
+
+    /// Returns how much of the name `holder` has.
+    fn held_by(&self, holder: &HolderId, now: Timestamp) -> u32 {
+        let lease = self.machine.slots().lease(holder).filter(|lease| !lease.is_stale(now));
+        lease.map_or(0, |lease| lease.weight)
     }
 }
 
 impl From<NameRecord> for Entry {
     fn from(record: NameRecord) -> Self {
-        let NameRecord { capacity, token, leases, stats } = record;
+        let NameRecord { capacity, token, leases, arrivals, stats } = record;
         let machine = match capacity {
             Some(capacity) => Machine::Semaphore(Semaphore::restore(capacity, token, leases)),
             None => Machine::Lock(Lock::restore(token, leases.into_iter().next())),
         };
-        Self { machine, stats }
+        Self { machine, arrivals, stats }
     }
 }
 
@@ -345,7 +363,8 @@ impl From<&Entry> for NameRecord {
             Machine::Semaphore(_) => Some(slots.capacity()),
         };
         let leases = slots.leases().cloned().collect();
-        Self { capacity, token: slots.token(), leases, stats: entry.stats }
+        let (token, Entry { arrivals, stats, .. }) = (slots.token(), entry);
+        Self { capacity, token, leases, arrivals: *arrivals, stats: *stats }
     }
 }
 

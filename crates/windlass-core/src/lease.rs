@@ -195,8 +195,9 @@ impl Lease {
         first
     }
 
-    /// Records a heartbeat; one older than the last has no effect.
-    pub(crate) fn refresh(&mut self, now: Timestamp) {
+    /// Records a heartbeat; one older than the last has no effect. The caller makes sure that the lease is
+    /// not stale.
+    pub fn refresh(&mut self, now: Timestamp) {
         self.last_heartbeat = self.last_heartbeat.max(now);
     }
 }

@@ -1,7 +1,7 @@
 //! The queue of waiters for names: by priority, then in order of arrival.
 //!
-//! A waiter holds nothing. The names that refused it are reserved for it, and a reservation binds
-//! only the waiters behind it, so no reservation binds the first. A waiter that was notified and
+//! A waiter holds nothing. The names that refused it are reserved for it, and so is what it still lacks
+//! when these are free. A reservation binds only the waiters behind it, so none binds the first. A waiter that was notified and
 //! does not claim within [`CLAIM_GRACE`] is passed over, and keeps its place.
 //!
 //! Knows nothing of leases or processes.
@@ -85,11 +85,11 @@ pub struct Waiter {
     pub holder: HolderId,
     /// The priority; larger is more urgent.
     pub priority: i64,
-    /// The sequence number of the claim, which orders waiters of equal priority.
+    /// The sequence number of the claim among those for its names, which orders waiters of equal priority.
     pub arrival: u64,
     /// The names that it needs, all together.
     pub needs: Vec<Need>,
-    /// The names of these that have refused it so far.
+    /// The names of these that have refused it so far, or that it lacked when the others were free.
     pub refused: BTreeSet<Name>,
     /// When it was notified, if it has not claimed since.
     pub notified_at: Option<Timestamp>,

@@ -14,6 +14,8 @@ pub struct StoredName {
     pub capacity: Option<u32>,
     /// The largest fencing token given out so far.
     pub token: Token,
+    /// The largest arrival number of a waiter for it so far.
+    pub arrivals: u64,
     /// Counters of acquisitions, releases and refusals.
     pub stats: CoordinationStats,
 }

@@ -1,8 +1,8 @@
-//! A group of names that are connected through waiters, loaded for one decision.
+//! The names that one decision is about, with their leases and the heads of their queues.
 //!
-//! A decision loads the names it is about, the waiters for them, the other names of those waiters, and
-//! so on: no more, so that its cost does not depend on unrelated names. `windlass-core` decides; the
-//! group adds what core cannot know: which processes are alive, and which boot this is.
+//! `windlass-core` decides; the group adds what core cannot know: which processes are alive, and which boot
+//! this is. It has only the first waiters of long queues. Once one of these was removed, because its process
+//! has ended, others have come first: the caller saves the group and loads it again.
 
 mod changes;
 
@@ -18,7 +18,7 @@ use crate::clock::ClockReading;
 use crate::error::StoreError;
 use crate::lease::{Owner, ProcessTree, StoredName, StoredWaiter};
 use crate::process::Process;
-use crate::tables::{Meta, StoredGroup};
+use crate::tables::{LeaseSnapshot, Meta};
 
 /// The bit above which a token carries the number of the boot during which it was given out.
 const BOOT_BIT: u32 = 40;
@@ -29,14 +29,16 @@ pub(crate) struct LeaseGroup<'a> {
     pub(crate) state: CoordinationState,
     now: &'a ClockReading,
     /// The group as it was loaded.
-    before: StoredGroup,
-    /// The store's counters, with this boot counted.
+    before: LeaseSnapshot,
+    /// The boots of the store, with this one counted.
     meta: Meta,
     owners: BTreeMap<(Name, Token), Owner>,
     contacts: BTreeMap<HolderId, Contact>,
     /// Which processes have ended, as far as that was checked: one process may hold many names.
     gone: BTreeMap<Process, bool>,
     claimant: Claimant,
+    /// A waiter was removed that others wait behind, which may not be loaded.
+    lacks_waiters: bool,
 }
 
 /// The processes behind a claim.
@@ -76,7 +78,7 @@ pub struct Leftover {
 
 impl<'a> LeaseGroup<'a> {
     /// Builds the group from its rows. Leases and waiters of other boots are dropped.
-    pub(crate) fn new(stored: StoredGroup, now: &'a ClockReading) -> Result<Self, StoreError> {
+    pub(crate) fn new(stored: LeaseSnapshot, now: &'a ClockReading) -> Result<Self, StoreError> {
         let meta = count_boot(&stored.meta, now)?;
         let leases = stored.leases.iter();
         let mut group = Self {
@@ -84,9 +86,10 @@ impl<'a> LeaseGroup<'a> {
             now,
             meta,
             owners: leases.map(|s| ((s.name.clone(), s.lease.token), s.owner.clone())).collect(),
-            contacts: stored.waiters.iter().map(contact).collect(),
+            contacts: stored.waiters.values().map(contact).collect(),
             gone: BTreeMap::new(),
             claimant: Claimant::default(),
+            lacks_waiters: false,
             before: stored,
         };
         group.drop_other_boots();
@@ -121,6 +124,16 @@ impl<'a> LeaseGroup<'a> {
         for (holder, _) in self.contacts.iter().filter(|(_, contact)| contact.boot != *boot) {
             self.state.leave(holder, self.now.at);
         }
+    }
+
+    /// Returns the names that were loaded.
+    pub(crate) fn names(&self) -> Vec<Name> {
+        self.before.names.keys().cloned().collect()
+    }
+
+    /// Returns whether waiters may have come first that are not loaded.
+    pub(crate) fn lacks_waiters(&self) -> bool {
+        self.lacks_waiters
     }
 
     /// Removes the holders and waiters among `refusals` whose processes have ended. Returns whether
@@ -162,6 +175,7 @@ impl<'a> LeaseGroup<'a> {
         let gone = self.is_gone(process.as_ref());
         if gone {
             self.state.leave(holder, self.now.at);
+            self.lacks_waiters = true;
         }
         gone
     }
@@ -206,36 +220,36 @@ impl<'a> LeaseGroup<'a> {
         })
     }
 
-    /// Returns the wake-ups of the waiters whose turn has come. A waiter whose process has ended loses
-    /// its turn; its wake-up is returned as well, because notifying an abandoned one removes it.
-    pub(crate) fn wakeups(&mut self) -> Vec<String> {
-        let mut wakeups = Vec::new();
+    /// Returns the waiters whose turn has come, with their wake-ups. A waiter whose process has ended
+    /// loses its turn; its wake-up is returned as well, because notifying an abandoned one removes it.
+    pub(crate) fn take_turns(&mut self) -> Vec<(HolderId, String)> {
+        let mut turns = Vec::new();
         loop {
             let called = self.state.take_notified();
             if called.is_empty() {
-                return wakeups;
+                return turns;
             }
-            for holder in &called {
-                self.remove_dead_waiter(holder);
-                wakeups.extend(self.contacts.get(holder).and_then(|c| c.wakeup.clone()));
+            for holder in called {
+                self.remove_dead_waiter(&holder);
+                let wakeup = self.contacts.get(&holder).and_then(|c| c.wakeup.clone());
+                turns.extend(wakeup.map(|wakeup| (holder, wakeup)));
             }
         }
     }
 }
 
 /// Returns the record from which core restores its state.
-fn record(stored: &StoredGroup, meta: &Meta) -> CoordinationRecord {
+fn record(stored: &LeaseSnapshot, meta: &Meta) -> CoordinationRecord {
     let mut record = CoordinationRecord {
-        arrivals: meta.arrivals,
         floor: Token(meta.boots << BOOT_BIT),
         ..CoordinationRecord::default()
     };
-    record.waiters = stored.waiters.iter().map(|stored| stored.waiter.clone()).collect();
-    for (name, StoredName { capacity, token, stats }) in &stored.names {
-        let (capacity, token, stats) = (*capacity, *token, *stats);
+    record.waiters = stored.waiters.values().map(|stored| stored.waiter.clone()).collect();
+    for (name, stored_name) in &stored.names {
+        let StoredName { capacity, token, arrivals, stats } = *stored_name;
         let leases = stored.leases.iter().filter(|stored| stored.name == *name);
         let leases = leases.map(|stored| stored.lease.clone()).collect();
-        record.names.insert(name.clone(), NameRecord { capacity, token, leases, stats });
+        record.names.insert(name.clone(), NameRecord { capacity, token, leases, arrivals, stats });
     }
     record
 }
@@ -257,5 +271,5 @@ fn count_boot(stored: &Meta, now: &ClockReading) -> Result<Meta, StoreError> {
     if boots >= MAX_BOOTS {
         return Err(StoreError::TooManyBoots);
     }
-    Ok(Meta { boot: now.boot.clone(), boots, arrivals: stored.arrivals })
+    Ok(Meta { boot: now.boot.clone(), boots })
 }

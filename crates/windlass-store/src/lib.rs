@@ -80,8 +80,8 @@ pub use sqlite::{Network, Sqlite};
 pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
 pub use store::{Store, StoreOpener};
 pub use tables::{
-    EventTable, GroupChanges, LeaseTables, Meta, OrderTables, RequestTable, RunTables, Scope,
-    StepTables, StoredGroup, Tables,
+    EventTable, LeaseChanges, LeaseQuery, LeaseSnapshot, LeaseTables, Meta, OrderTables, QueuePart,
+    RequestTable, RunTables, StepTables, Tables,
 };
 pub use transaction::{
     Claim, Claimed, Event, Events, Facts, Leases, NameView, OnRefusal, Orders, Refused, Request,
@@ -89,5 +89,5 @@ pub use transaction::{
 };
 pub use wakeup::{Topic, Wakeup};
 pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};
-pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token};
+pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token, Waiter};
 pub use writer_wait::{Blocker, OnWait, WriterWait};

@@ -9,12 +9,13 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::ioctl_fionbio;
-use windlass_core::{HolderId, Name, Waiter};
+use windlass_core::{HolderId, Name, Presence, Timestamp, Waiter};
 
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::StoreError;
 use crate::lease::{StoredLease, StoredName, StoredWaiter};
-use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
+use crate::process::Process;
+use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
 use crate::wakeup::{Topic, Wakeup, unique};
 use crate::writer_wait::OnWait;
@@ -112,6 +113,17 @@ impl MemoryTransaction {
     }
 }
 
+impl MemoryTransaction {
+    /// Returns the waiters that `name` has refused, in order.
+    fn queue(&self, name: &Name) -> Vec<StoredWaiter> {
+        let tables = self.tables();
+        let refused = tables.waiters.values().filter(|stored| stored.waiter.refused.contains(name));
+        let mut waiters: Vec<_> = refused.cloned().collect();
+        waiters.sort_by_key(|stored| rank(&stored.waiter));
+        waiters
+    }
+}
+
 impl LeaseTables for MemoryTransaction {
     fn meta(&self) -> Result<Meta, StoreError> {
         Ok(self.tables().meta.clone())
@@ -127,6 +139,20 @@ impl LeaseTables for MemoryTransaction {
         Ok(leases.filter(|lease| name.is_none_or(|name| lease.name == *name)).cloned().collect())
     }
 
+    fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
+        let tables = self.tables();
+        let of_process = |stored: &&StoredLease| stored.owner.process.as_ref() == Some(process);
+        Ok(tables.leases.values().filter(of_process).cloned().collect())
+    }
+
+    fn refresh_all(&self, boot: &str, at: Timestamp) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        let leases = tables.leases.values_mut().filter(|stored| stored.owner.boot == boot);
+        let presumed = leases.filter(|stored| stored.lease.presence == Presence::Presumed);
+        presumed.for_each(|stored| stored.lease.refresh(at));
+        Ok(())
+    }
+
     fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
         let wants = |stored: &&StoredWaiter| {
             name.is_none_or(|name| stored.waiter.needs.iter().any(|need| need.name == *name))
@@ -138,19 +164,36 @@ impl LeaseTables for MemoryTransaction {
         Ok(self.tables().waiters.get(holder).cloned())
     }
 
-    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
-        let place = (Reverse(priority), arrival);
-        let earlier = |stored: &&StoredWaiter| {
-            let Waiter { priority, arrival, .. } = stored.waiter;
-            (Reverse(priority), arrival) < place
-        };
-        Ok(self.waiters(Some(name))?.iter().filter(earlier).count())
+    fn queue_head(
+        &self,
+        name: &Name,
+        enough: u32,
+        counts: &dyn Fn(&Waiter) -> bool,
+    ) -> Result<Vec<StoredWaiter>, StoreError> {
+        let (mut head, mut sum) = (Vec::new(), 0_u32);
+        for stored in self.queue(name) {
+            if sum >= enough {
+                break;
+            }
+            if counts(&stored.waiter) {
+                let need = stored.waiter.needs.iter().find(|need| need.name == *name);
+                sum = sum.saturating_add(need.map_or(0, |need| need.weight));
+                head.push(stored);
+            }
+        }
+        Ok(head)
     }
 
-    fn save_group(&self, changes: &GroupChanges) -> Result<(), StoreError> {
+    fn ahead(&self, name: &Name, waiter: &Waiter, limit: usize) -> Result<usize, StoreError> {
+        let earlier = self.queue(name).into_iter().filter(|s| rank(&s.waiter) < rank(waiter));
+        Ok(earlier.take(limit).count())
+    }
+
+    fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
         let mut tables = self.tables();
-        if let Some(meta) = &changes.meta {
+        if let Some(meta) = &changes.boot {
             tables.meta = meta.clone();
+            tables.waiters.retain(|_, stored| stored.boot == meta.boot);
         }
         tables.names.extend(changes.names.iter().cloned());
         for ended in &changes.ended_leases {
@@ -218,6 +261,11 @@ impl RequestTable for MemoryTransaction {
     fn take_request(&self, number: u64) -> Result<bool, StoreError> {
         Ok(self.tables().requests.remove(&number).is_some())
     }
+}
+
+/// Returns the place of a waiter in its queues: the smallest comes first.
+fn rank(waiter: &Waiter) -> (Reverse<i64>, u64) {
+    (Reverse(waiter.priority), waiter.arrival)
 }
 
 /// Notifies a wake-up. Returns false if it has no reader; a full pipe has notifications pending.

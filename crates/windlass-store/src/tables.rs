@@ -1,12 +1,11 @@
 //! The tables of a backend, as one transaction reads and writes them.
 //!
 //! A backend decides nothing: it finds rows, and stores the changes that the code above has computed,
-//! once for all backends. Leases are saved by whole groups, so a backend over a network can do it in
-//! one round trip.
+//! once for all backends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::{Fact, HolderId, Name, Token, WorkId};
+use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 
 use crate::error::StoreError;
 use crate::lease::{StoredLease, StoredName, StoredWaiter};
@@ -27,44 +26,65 @@ impl<T: LeaseTables + EventTable + RequestTable + RunTables + StepTables + Order
 {
 }
 
-/// Counters of the store as a whole.
+/// What is known about the store as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The boot during which the store was last used; empty for a new store.
     pub boot: String,
     /// How many boots the store was used in before that one.
     pub boots: u64,
-    /// How many waiters have joined a queue so far.
-    pub arrivals: u64,
 }
 
-/// How much of the queues to load.
+/// What a decision about names has to know.
 #[derive(Clone, Copy, Debug)]
-pub enum Scope<'a> {
-    /// All waiters that are connected to the names, through other waiters and their names.
-    Group,
-    /// Only this holder's own place: enough to see that the present holders refuse it.
-    Own(&'a HolderId),
+pub struct LeaseQuery<'a> {
+    /// The names that it is about.
+    pub names: &'a [Name],
+    /// The holder whose place in the queue it may change, with the names for which that holder waits.
+    pub holder: Option<&'a HolderId>,
+    /// How much of the queues.
+    pub queues: QueuePart,
+    /// When it is made.
+    pub at: Timestamp,
 }
 
-/// Names that are connected through waiters, with everything that bears on a decision about them.
+impl LeaseQuery<'_> {
+    /// Returns whether the head of a queue needs this waiter: it is not overdue, and is not the one that may
+    /// leave the queue now.
+    #[must_use]
+    pub fn counts(&self, waiter: &Waiter) -> bool {
+        self.holder != Some(&waiter.holder) && !waiter.is_overdue(self.at)
+    }
+}
+
+/// How much of a queue to load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuePart {
+    /// The first waiters that could have the name together, because for all others it is reserved.
+    Head,
+    /// All waiters.
+    Whole,
+}
+
+/// What a decision about names is based on, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoredGroup {
-    /// The store's counters.
+pub struct LeaseSnapshot {
+    /// What is known about the store as a whole.
     pub meta: Meta,
-    /// The names that the store knows.
+    /// The names of the query, and those that the loaded waiters need besides. A lock that nobody has
+    /// asked for yet is there as well, a semaphore that was not declared is not.
     pub names: BTreeMap<Name, StoredName>,
     /// The leases on them.
     pub leases: Vec<StoredLease>,
     /// The waiters for them.
-    pub waiters: Vec<StoredWaiter>,
+    pub waiters: BTreeMap<HolderId, StoredWaiter>,
 }
 
-/// The rows of a group that a decision has changed.
+/// The rows that a decision has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GroupChanges {
-    /// The store's counters, if they changed.
-    pub meta: Option<Meta>,
+pub struct LeaseChanges {
+    /// Another boot has begun: what to know about the store now. The waiters of other boots are deleted.
+    pub boot: Option<Meta>,
     /// Names to insert or replace.
     pub names: Vec<(Name, StoredName)>,
     /// Leases to delete. The backend deletes before it inserts.
@@ -78,8 +98,11 @@ pub struct GroupChanges {
 }
 
 /// Names, leases and waiters.
+///
+/// A decision reads everything that it depends on with [`LeaseTables::load`], and writes everything that
+/// follows with [`LeaseTables::save`]. A backend in a network answers each in one round trip.
 pub trait LeaseTables {
-    /// Returns the store's counters.
+    /// Returns what is known about the store as a whole.
     fn meta(&self) -> Result<Meta, StoreError>;
 
     /// Returns whether writers were kept out for so long before this transaction that holders may have
@@ -88,19 +111,19 @@ pub trait LeaseTables {
         Ok(false)
     }
 
+    /// Records a heartbeat at `at` for all leases of `boot` that were not seen to be stale, in one
+    /// statement.
+    fn refresh_all(&self, boot: &str, at: Timestamp) -> Result<(), StoreError>;
+
     /// Returns a name, if the store knows it.
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError>;
 
     /// Returns the leases on one name, or on all.
     fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError>;
 
-    /// Returns the leases that a process holds. Each heartbeat asks this, so a backend may answer it
-    /// without loading the leases of other processes.
-    fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
-        let mut leases = self.leases(None)?;
-        leases.retain(|stored| stored.owner.process.as_ref() == Some(process));
-        Ok(leases)
-    }
+    /// Returns the leases that a process holds, without looking at those of other processes: each
+    /// heartbeat asks this.
+    fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError>;
 
     /// Returns whether `name` is held under `token`. Each commit of a run asks this, so a backend may
     /// answer it without loading leases.
@@ -111,55 +134,71 @@ pub trait LeaseTables {
     /// Returns the waiters for one name, or for all, in no particular order.
     fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError>;
 
+    /// Returns the first waiters that `name` has refused, in order, until their weights add up to `enough`.
+    /// Leaves out those that `counts` rejects, and reads no other rows.
+    fn queue_head(
+        &self,
+        name: &Name,
+        enough: u32,
+        counts: &dyn Fn(&Waiter) -> bool,
+    ) -> Result<Vec<StoredWaiter>, StoreError>;
+
     /// Returns the place of a holder in the queue, if it waits.
     fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError>;
 
-    /// Returns how many waiters for `name` come before one with this priority and arrival number.
-    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError>;
+    /// Returns how many of the waiters that `name` has refused come before `waiter`, but at most `limit`.
+    /// Reads no more rows than that.
+    fn ahead(&self, name: &Name, waiter: &Waiter, limit: usize) -> Result<usize, StoreError>;
 
-    /// Loads the names and whatever is connected to them within `scope`.
-    fn load_group(&self, names: &[Name], scope: Scope<'_>) -> Result<StoredGroup, StoreError> {
-        let mut group = StoredGroup { meta: self.meta()?, ..StoredGroup::default() };
-        let names = match scope {
-            Scope::Group => connected(self, names, &mut group.waiters)?,
-            Scope::Own(holder) => {
-                group.waiters.extend(self.waiter(holder)?);
-                names.iter().cloned().collect()
-            }
-        };
-        for name in names {
-            if let Some(stored) = self.name(&name)? {
-                group.leases.extend(self.leases(Some(&name))?);
-                group.names.insert(name, stored);
-            }
+    /// Returns what a decision depends on. The number of rows that this reads does not depend on the
+    /// length of the queues.
+    fn load(&self, query: &LeaseQuery<'_>) -> Result<LeaseSnapshot, StoreError> {
+        let mut snapshot = LeaseSnapshot { meta: self.meta()?, ..LeaseSnapshot::default() };
+        let mut names: BTreeSet<Name> = query.names.iter().cloned().collect();
+        if let Some(holder) = query.holder
+            && let Some(own) = self.waiter(holder)?
+        {
+            names.extend(own.waiter.needs.iter().map(|need| need.name.clone()));
+            snapshot.waiters.insert(holder.clone(), own);
         }
-        Ok(group)
+        names.iter().try_for_each(|name| load_name(self, name, query, &mut snapshot))?;
+        // Whether one of these waiters can have its names depends on the others that it needs.
+        let needs = snapshot.waiters.values().flat_map(|stored| &stored.waiter.needs);
+        let others: BTreeSet<Name> = needs.map(|need| need.name.clone()).collect();
+        let mut others = others.difference(&names);
+        others.try_for_each(|name| load_name(self, name, query, &mut snapshot))?;
+        Ok(snapshot)
     }
 
-    /// Stores what has changed in a group.
-    fn save_group(&self, changes: &GroupChanges) -> Result<(), StoreError>;
+    /// Stores what a decision has changed.
+    fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError>;
 }
 
-/// Returns the names connected to `names`, and collects the waiters that connect them.
-fn connected(
+/// Loads one name, its leases, and as much of its queue as the query wants.
+fn load_name(
     tables: &(impl LeaseTables + ?Sized),
-    names: &[Name],
-    waiters: &mut Vec<StoredWaiter>,
-) -> Result<BTreeSet<Name>, StoreError> {
-    let (mut seen, mut known) = (BTreeSet::new(), BTreeSet::new());
-    let mut open = names.to_vec();
-    while let Some(name) = open.pop() {
-        if !seen.insert(name.clone()) {
-            continue;
+    name: &Name,
+    query: &LeaseQuery<'_>,
+    snapshot: &mut LeaseSnapshot,
+) -> Result<(), StoreError> {
+    let stored = match tables.name(name)? {
+        Some(stored) => {
+            snapshot.leases.extend(tables.leases(Some(name))?);
+            stored
         }
-        for stored in tables.waiters(Some(&name))? {
-            if known.insert(stored.waiter.holder.clone()) {
-                open.extend(stored.waiter.needs.iter().map(|need| need.name.clone()));
-                waiters.push(stored);
-            }
+        None if matches!(name, Name::Semaphore(_)) => return Ok(()),
+        None => StoredName::default(),
+    };
+    snapshot.names.insert(name.clone(), stored);
+    let waiters = match query.queues {
+        QueuePart::Head => {
+            let enough = stored.capacity.unwrap_or(1);
+            tables.queue_head(name, enough, &|waiter| query.counts(waiter))?
         }
-    }
-    Ok(seen)
+        QueuePart::Whole => tables.waiters(Some(name))?,
+    };
+    snapshot.waiters.extend(waiters.into_iter().map(|w| (w.waiter.holder.clone(), w)));
+    Ok(())
 }
 
 /// Events, numbered in the order of their commits.

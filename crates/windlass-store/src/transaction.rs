@@ -13,8 +13,9 @@ mod requests;
 mod runs;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
-use windlass_core::Presence;
+use windlass_core::HolderId;
 
 pub use self::claim::{Claim, Claimed, OnRefusal, Refused};
 pub use self::events::{Event, Events};
@@ -25,8 +26,8 @@ pub use self::requests::{Request, Requests};
 pub use self::runs::Runs;
 use crate::clock::ClockReading;
 use crate::error::StoreError;
-use crate::tables::{GroupChanges, StepTables, Tables};
-use crate::wakeup::Notice;
+use crate::tables::{StepTables, Tables};
+use crate::wakeup::{Notice, Topic};
 
 /// A transaction under way: all of it is committed, or nothing.
 pub struct Transaction<'a> {
@@ -37,11 +38,33 @@ pub struct Transaction<'a> {
 
 /// The wake-ups to notify after the commit.
 #[derive(Default)]
-struct Notices(RefCell<Vec<Notice>>);
+struct Notices {
+    topics: RefCell<Vec<Topic>>,
+    /// The waiters whose turn has come, with their wake-ups.
+    turns: RefCell<Vec<(HolderId, String)>>,
+}
 
 impl Notices {
-    fn add(&self, notices: impl IntoIterator<Item = Notice>) {
-        self.0.borrow_mut().extend(notices);
+    fn add(&self, topic: Topic) {
+        let mut topics = self.topics.borrow_mut();
+        if !topics.contains(&topic) {
+            topics.push(topic);
+        }
+    }
+
+    fn add_turns(&self, turns: Vec<(HolderId, String)>) {
+        self.turns.borrow_mut().extend(turns);
+    }
+
+    /// Notes that a waiter has got its names in the same transaction, and need not be told of its turn.
+    fn remove_turn(&self, holder: &HolderId) {
+        self.turns.borrow_mut().retain(|(called, _)| called != holder);
+    }
+
+    fn into_all(self) -> Vec<Notice> {
+        let turns: BTreeSet<_> = self.turns.into_inner().into_iter().map(|(_, w)| w).collect();
+        let turns = turns.into_iter().map(|wakeup| Notice::One(Topic::Turn, wakeup));
+        turns.chain(self.topics.into_inner().into_iter().map(Notice::All)).collect()
     }
 }
 
@@ -56,20 +79,12 @@ impl<'a> Transaction<'a> {
         if !self.tables.has_stalled()? {
             return Ok(());
         }
-        let ClockReading { at, boot, .. } = &self.now;
-        let mut leases = self.tables.leases(None)?;
-        leases.retain(|stored| {
-            stored.owner.boot == *boot && stored.lease.presence == Presence::Presumed
-        });
-        for stored in &mut leases {
-            stored.lease.last_heartbeat = stored.lease.last_heartbeat.max(*at);
-        }
-        self.tables.save_group(&GroupChanges { leases, ..GroupChanges::default() })
+        self.tables.refresh_all(&self.now.boot, self.now.at)
     }
 
     /// Returns the wake-ups to notify after the commit.
     pub(crate) fn into_notices(self) -> Vec<Notice> {
-        self.notices.0.into_inner()
+        self.notices.into_all()
     }
 
     /// Returns whether the store has counted this boot, so that its tokens are larger than all before.

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{CoordinationEvent, CoordinationState, Entry, Machine};
 use crate::Timestamp;
 use crate::lease::{HolderId, LeaseTerms, Remains, Token};
-use crate::lock::{Lock, LockAcquire};
+use crate::lock::LockAcquire;
 use crate::semaphore::{SemaphoreAcquire, WeightError};
 use crate::wait_queue::{Name, Need, Waiter};
 
@@ -228,8 +228,7 @@ impl CoordinationState {
 
     fn take(&mut self, claim: &Claim, need: &Need, now: Timestamp) -> Hold {
         let (holder, terms, floor) = (&claim.holder, claim.terms, self.floor);
-        let fresh = || Entry::new(Machine::Lock(Lock::default()));
-        let entry = self.names.entry(need.name.clone()).or_insert_with(fresh);
+        let entry = self.names.entry(need.name.clone()).or_insert_with(Entry::lock);
         let before = entry.machine.slots().leases().next().map(|lease| lease.token);
         let (token, taken) = match &mut entry.machine {
             Machine::Lock(lock) => lock.acquire_above(floor, holder, terms, now).taken(),
@@ -267,50 +266,60 @@ impl CoordinationState {
             self.record(CoordinationEvent::Denied { name, holder: claim.holder.clone() });
         }
         self.queue.remove(&claim.holder);
-        self.arrivals += 1;
+        let arrival = self.next_arrival(&claim.needs);
         self.queue.insert(Waiter {
             holder: claim.holder.clone(),
             priority: claim.priority,
-            arrival: self.arrivals,
+            arrival,
             needs: claim.needs.clone(),
             refused: refused.collect(),
             notified_at: None,
         });
     }
 
-    /// Notifies each waiter once for which there is room now.
-    pub(super) fn notify(&mut self, now: Timestamp) {
+    /// Returns an arrival number above those of all waiters for any of these names. So waiters that have a
+    /// name in common are in the order of their claims, and no counter is common to all names.
+    fn next_arrival(&mut self, needs: &[Need]) -> u64 {
+        let known = needs.iter().filter_map(|need| self.names.get(&need.name));
+        let arrival = known.map(|entry| entry.arrivals).max().unwrap_or_default() + 1;
+        for Need { name, .. } in needs {
+            self.names.entry(name.clone()).or_insert_with(Entry::lock).arrivals = arrival;
+        }
+        arrival
+    }
+
+    /// Notifies each waiter once for which there is room now. What a waiter still lacks, when there is
+    /// room for it in all the names that have refused it, has refused it from now on. So each waiter that
+    /// cannot have its names is in the queue of one that it lacks, and that name's release finds it.
+    pub fn notify(&mut self, now: Timestamp) {
+        let Self { names, queue, notified, .. } = self;
         let mut left: BTreeMap<Name, u32> = BTreeMap::new();
-        let mut notified = BTreeSet::new();
-        for waiter in self.queue.waiters().iter().filter(|waiter| !waiter.is_overdue(now)) {
-            for Need { name, .. } in &waiter.needs {
-                if !left.contains_key(name) {
-                    left.insert(name.clone(), self.room(name, None, now));
+        for waiter in queue.iter_mut().filter(|waiter| !waiter.is_overdue(now)) {
+            let mut lacking = BTreeSet::new();
+            for Need { name, weight } in &waiter.needs {
+                let Some(entry) = names.get(name) else { continue };
+                let free = || entry.machine.slots().free_besides(None, now);
+                let left = *left.entry(name.clone()).or_insert_with(free);
+                if *weight > left.saturating_add(entry.held_by(&waiter.holder, now)) {
+                    lacking.insert(name.clone());
                 }
             }
-            let room = |need: &Need| left[&need.name].saturating_add(self.own(waiter, need, now));
-            let fits = waiter.needs.iter().all(|need| need.weight <= room(need));
-            if fits {
-                notified.insert(waiter.holder.clone());
+            let is_known = waiter.needs.iter().all(|need| names.contains_key(&need.name));
+            let fits = is_known && lacking.is_empty();
+            if is_known && lacking.is_disjoint(&waiter.refused) {
+                waiter.refused.append(&mut lacking);
             }
             for need in &waiter.needs {
                 let taken = if fits { need.weight } else { waiter.reserved(&need.name) };
-                let left = left.get_mut(&need.name).expect("it was put in above");
-                *left = left.saturating_sub(taken);
+                if let Some(left) = left.get_mut(&need.name) {
+                    *left = left.saturating_sub(taken);
+                }
             }
-        }
-        for waiter in self.queue.iter_mut() {
-            if waiter.notified_at.is_none() && notified.contains(&waiter.holder) {
+            if fits && waiter.notified_at.is_none() {
                 waiter.notified_at = Some(now);
-                self.notified.push(waiter.holder.clone());
+                notified.push(waiter.holder.clone());
             }
         }
-    }
-
-    /// Returns how much of a need the waiter's holder has already.
-    fn own(&self, waiter: &Waiter, need: &Need, now: Timestamp) -> u32 {
-        let mut leases = self.leases(&need.name).filter(|lease| !lease.is_stale(now));
-        leases.find(|lease| lease.holder == waiter.holder).map_or(0, |lease| lease.weight)
     }
 }
 

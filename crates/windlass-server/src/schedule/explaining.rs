@@ -63,7 +63,7 @@ impl Schedule {
         self.apply(Input::Tick).expect("time passes");
         while let Some(grant) = self.take_next() {
             if refused(grant.work) {
-                self.refuse(grant).expect("it was granted just now");
+                self.refuse(grant, Vec::new()).expect("it was granted just now");
             }
         }
     }

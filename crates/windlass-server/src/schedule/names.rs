@@ -1,25 +1,46 @@
 //! The works of a run that wait for names which the whole machine shares.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::{Grant, Input, Phase, Rejected, WorkId};
+use windlass_core::{Grant, Input, Need, Phase, Rejected, WorkId};
 
 use super::{Schedule, next_attempt};
 
 /// The works that wait for names which the whole machine shares.
 #[derive(Default)]
 pub(super) struct NameQueues {
-    /// The works that a name has refused.
-    refused: BTreeSet<WorkId>,
+    /// The works that a name has refused, with what they need.
+    refused: BTreeMap<WorkId, Vec<Need>>,
+    /// The same works, by what they need.
+    by_needs: BTreeMap<Vec<Need>, BTreeSet<WorkId>>,
     /// The works in the queue of a name, also those that were woken and find no room inside the run.
     queued: BTreeSet<WorkId>,
 }
 
+impl NameQueues {
+    fn add(&mut self, work: WorkId, needs: Vec<Need>) {
+        self.remove(work);
+        self.by_needs.entry(needs.clone()).or_default().insert(work);
+        self.refused.insert(work, needs);
+    }
+
+    fn remove(&mut self, work: WorkId) {
+        if let Some(needs) = self.refused.remove(&work)
+            && let Some(works) = self.by_needs.get_mut(&needs)
+        {
+            works.remove(&work);
+            if works.is_empty() {
+                self.by_needs.remove(&needs);
+            }
+        }
+    }
+}
+
 impl Schedule {
-    /// Takes a grant back, because a name has refused the work.
-    pub(crate) fn refuse(&mut self, grant: Grant) -> Result<(), Rejected> {
+    /// Takes a grant back, because a name among `needs` has refused the work.
+    pub(crate) fn refuse(&mut self, grant: Grant, needs: Vec<Need>) -> Result<(), Rejected> {
         self.apply(Input::Refuse(grant))?;
-        self.names.refused.insert(grant.work);
+        self.names.add(grant.work, needs);
         self.names.queued.insert(grant.work);
         Ok(())
     }
@@ -41,20 +62,33 @@ impl Schedule {
     pub(crate) fn leave_queues(&mut self, fits: impl Fn(Phase) -> bool) -> Vec<Grant> {
         let engine = &self.engine;
         let leaves = |work: &WorkId| fits(engine.phase(*work).expect("it is one of its works"));
-        let leave = self.names.queued.extract_if(.., leaves);
-        leave.map(|work| next_attempt(engine, work)).collect()
+        let left: Vec<_> = self.names.queued.extract_if(.., leaves).collect();
+        left.iter().for_each(|work| self.names.remove(*work));
+        left.into_iter().map(|work| next_attempt(engine, work)).collect()
     }
 
-    /// Returns the attempts that a name has refused, unless their works have ended meanwhile.
-    pub(crate) fn refused(&mut self) -> Vec<Grant> {
-        let engine = &self.engine;
-        self.names.refused.retain(|work| engine.phase(*work) == Some(Phase::WaitingOutside));
-        self.names.refused.iter().map(|work| next_attempt(engine, *work)).collect()
+    /// Returns what the works need that a name has refused, each combination once.
+    pub(crate) fn refused_needs(&self) -> Vec<Vec<Need>> {
+        self.names.by_needs.keys().cloned().collect()
+    }
+
+    /// Returns whether `grant` is the next attempt of a work that needs this and that a name has refused.
+    pub(crate) fn is_refused(&self, grant: Grant, needs: &[Need]) -> bool {
+        self.names.refused.get(&grant.work).is_some_and(|refused| refused == needs)
+            && self.engine.phase(grant.work) == Some(Phase::WaitingOutside)
+            && next_attempt(&self.engine, grant.work) == grant
+    }
+
+    /// Returns an attempt that needs this and that a name has refused, if there is one.
+    pub(crate) fn any_refused(&self, needs: &[Need]) -> Option<Grant> {
+        let mut works = self.names.by_needs.get(needs).into_iter().flatten();
+        let is_outside = |work: &&WorkId| self.engine.phase(**work) == Some(Phase::WaitingOutside);
+        works.find(is_outside).map(|work| next_attempt(&self.engine, *work))
     }
 
     /// Wakes a work that a name has refused.
     pub(crate) fn wake(&mut self, work: WorkId) {
-        self.names.refused.remove(&work);
+        self.names.remove(work);
         self.apply(Input::Notify(work)).expect("it was refused before");
     }
 }

@@ -8,17 +8,14 @@ use windlass_core::{CoordinationRecord, HolderId, Name, NameRecord, Token, Waite
 use super::{Claimant, Contact, LeaseGroup};
 use crate::clock::ClockReading;
 use crate::lease::{Owner, StoredLease, StoredName, StoredWaiter};
-use crate::tables::{GroupChanges, Meta};
+use crate::tables::LeaseChanges;
 
 impl LeaseGroup<'_> {
     /// Returns the rows that differ from those that were loaded.
-    pub(crate) fn changes(&self) -> GroupChanges {
+    pub(crate) fn changes(&self) -> LeaseChanges {
         let after = self.state.export();
-        let meta = Meta { arrivals: after.arrivals, ..self.meta.clone() };
-        let mut changes = GroupChanges {
-            meta: Some(meta).filter(|meta| *meta != self.before.meta),
-            ..GroupChanges::default()
-        };
+        let boot = Some(&self.meta).filter(|meta| **meta != self.before.meta).cloned();
+        let mut changes = LeaseChanges { boot, ..LeaseChanges::default() };
         for (name, record) in &after.names {
             self.add_name(name, record, &mut changes);
         }
@@ -26,7 +23,7 @@ impl LeaseGroup<'_> {
         changes
     }
 
-    fn add_name(&self, name: &Name, after: &NameRecord, changes: &mut GroupChanges) {
+    fn add_name(&self, name: &Name, after: &NameRecord, changes: &mut LeaseChanges) {
         let stored = StoredName::from(after);
         if self.before.names.get(name) != Some(&stored) {
             changes.names.push((name.clone(), stored));
@@ -44,14 +41,13 @@ impl LeaseGroup<'_> {
         }
     }
 
-    fn add_waiters(&self, after: &CoordinationRecord, changes: &mut GroupChanges) {
+    fn add_waiters(&self, after: &CoordinationRecord, changes: &mut LeaseChanges) {
         let before = &self.before.waiters;
-        let before: BTreeMap<_, _> = before.iter().map(|s| (&s.waiter.holder, s)).collect();
         let kept: BTreeMap<_, _> = after.waiters.iter().map(|t| (&t.holder, t)).collect();
         let left = before.keys().filter(|holder| !kept.contains_key(*holder));
         changes.left_waiters.extend(left.map(|holder| (*holder).clone()));
         let after = after.waiters.iter().map(|waiter| self.stored_waiter(waiter));
-        let changed = after.filter(|stored| before.get(&stored.waiter.holder) != Some(&stored));
+        let changed = after.filter(|stored| before.get(&stored.waiter.holder) != Some(stored));
         changes.waiters.extend(changed);
     }
 
@@ -80,7 +76,7 @@ impl LeaseGroup<'_> {
 
 impl From<&NameRecord> for StoredName {
     fn from(record: &NameRecord) -> Self {
-        let NameRecord { capacity, token, stats, .. } = *record;
-        Self { capacity, token, stats }
+        let NameRecord { capacity, token, arrivals, stats, .. } = *record;
+        Self { capacity, token, arrivals, stats }
     }
 }

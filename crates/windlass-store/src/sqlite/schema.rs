@@ -17,7 +17,7 @@ use crate::wakeup::unique;
 /// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 6;
+pub(super) const VERSION: i32 = 7;
 
 /// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,8 @@ fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     from_2(transaction)?;
     from_3(transaction)?;
     from_4(transaction)?;
-    from_5(transaction)
+    from_5(transaction)?;
+    from_6(transaction)
 }
 
 /// Migrates the tables from an older version.
@@ -107,7 +108,10 @@ fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError
     if version <= 4 {
         from_4(transaction)?;
     }
-    from_5(transaction)
+    if version <= 5 {
+        from_5(transaction)?;
+    }
+    from_6(transaction)
 }
 
 fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
@@ -125,6 +129,10 @@ fn from_4(transaction: &Transaction<'_>) -> Result<(), StoreError> {
 
 fn from_5(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(transaction.execute_batch(include_str!("migrate-6.sql"))?)
+}
+
+fn from_6(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    Ok(transaction.execute_batch(include_str!("migrate-7.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use super::writer_lock::WriterLock;
 use crate::error::StoreError;
 use crate::lease::{StoredLease, StoredName, StoredWaiter};
 use crate::process::Process;
-use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
+use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
 
 /// The columns of a waiter and one of its names, in the order in which [`waiter`] reads them.
@@ -68,10 +68,8 @@ impl<'a> SqliteTables<'a> {
 
 impl LeaseTables for SqliteTables<'_> {
     fn meta(&self) -> Result<Meta, StoreError> {
-        let query = "SELECT boot, epoch, arrivals FROM meta";
-        let read = |row: &Row<'_>| {
-            Ok(Meta { boot: row.get(0)?, boots: row.get(1)?, arrivals: row.get(2)? })
-        };
+        let query = "SELECT boot, epoch FROM meta";
+        let read = |row: &Row<'_>| Ok(Meta { boot: row.get(0)?, boots: row.get(1)? });
         Ok(self.sqlite.prepare_cached(query)?.query_row([], read)?)
     }
 
@@ -81,8 +79,15 @@ impl LeaseTables for SqliteTables<'_> {
         Ok(self.marks.get() > 0)
     }
 
+    fn refresh_all(&self, boot: &str, at: Timestamp) -> Result<(), StoreError> {
+        let update = "UPDATE lease SET heartbeat_ns = max(heartbeat_ns, ?2)
+            WHERE boot = ?1 AND presence = 'presumed'";
+        self.execute(update, params![boot, nanos_at(at)])?;
+        Ok(())
+    }
+
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
-        let query = "SELECT capacity, token, acquired, released, denied, reclaimed, stale
+        let query = "SELECT capacity, token, acquired, released, denied, reclaimed, stale, arrivals
             FROM name WHERE kind = ?1 AND name = ?2";
         self.one(query, [name.kind(), name.text()], |row| {
             let stats = CoordinationStats {
@@ -92,7 +97,8 @@ impl LeaseTables for SqliteTables<'_> {
                 reclaimed: row.get(5)?,
                 stale: row.get(6)?,
             };
-            Ok(StoredName { capacity: row.get(0)?, token: Token(row.get(1)?), stats })
+            let (capacity, token, arrivals) = (row.get(0)?, Token(row.get(1)?), row.get(7)?);
+            Ok(StoredName { capacity, token, arrivals, stats })
         })
     }
 
@@ -149,16 +155,53 @@ impl LeaseTables for SqliteTables<'_> {
         Ok(joined(self.all(&query, [holder.as_str()], waiter)?).pop())
     }
 
-    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
-        let query = "SELECT count(*) FROM ticket_name n JOIN ticket t USING (holder)
-            WHERE n.kind = ?1 AND n.name = ?2 AND (t.priority > ?3 OR t.priority = ?3 AND t.arrival < ?4)";
+    fn queue_head(
+        &self,
+        name: &Name,
+        enough: u32,
+        counts: &dyn Fn(&Waiter) -> bool,
+    ) -> Result<Vec<StoredWaiter>, StoreError> {
+        // The index that finds the names of a waiter has them in their order.
+        let query = format!(
+            "SELECT {WAITER}, q.weight FROM ticket_name q INDEXED BY queue
+             CROSS JOIN ticket t ON t.holder = q.holder
+             CROSS JOIN ticket_name n INDEXED BY ticket_name_by_holder ON n.holder = q.holder
+             WHERE q.kind = ?1 AND q.name = ?2 AND q.refused = 1 ORDER BY q.rank, q.arrival"
+        );
+        let mut statement = self.sqlite.prepare_cached(&query)?;
+        let mut rows = statement.query([name.kind(), name.text()])?;
+        let (mut head, mut sum) = (Vec::new(), 0_u32);
+        let (mut last, mut is_counted) = (None, false);
+        while let Some(row) = rows.next()? {
+            let found = waiter(row)?;
+            let of = &found.0.waiter;
+            if last.as_ref() != Some(&of.holder) {
+                if sum >= enough {
+                    break;
+                }
+                (last, is_counted) = (Some(of.holder.clone()), counts(of));
+                sum = sum.saturating_add(if is_counted { row.get(14)? } else { 0 });
+            }
+            if is_counted {
+                head.push(found);
+            }
+        }
+        let mut head = joined(head);
+        head.sort_by_key(|stored| (rank(&stored.waiter), stored.waiter.arrival));
+        Ok(head)
+    }
+
+    fn ahead(&self, name: &Name, waiter: &Waiter, limit: usize) -> Result<usize, StoreError> {
+        let query = "SELECT count(*) FROM (SELECT 1 FROM ticket_name INDEXED BY queue
+            WHERE kind = ?1 AND name = ?2 AND refused = 1 AND (rank, arrival) < (?3, ?4) LIMIT ?5)";
         let mut statement = self.sqlite.prepare_cached(query)?;
-        let values = params![name.kind(), name.text(), priority, arrival];
+        let (rank, arrival) = (rank(waiter), waiter.arrival);
+        let values = params![name.kind(), name.text(), rank, arrival, limit];
         Ok(statement.query_row(values, |row| row.get(0))?)
     }
 
-    fn save_group(&self, changes: &GroupChanges) -> Result<(), StoreError> {
-        changes.meta.iter().try_for_each(|meta| self.put_meta(meta))?;
+    fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
+        changes.boot.iter().try_for_each(|meta| self.begin_boot(meta))?;
         changes.names.iter().try_for_each(|(name, stored)| self.put_name(name, stored))?;
         let mut ended = changes.ended_leases.iter();
         ended.try_for_each(|(name, holder)| self.delete_lease(name, holder))?;
@@ -221,17 +264,17 @@ impl RequestTable for SqliteTables<'_> {
 }
 
 impl SqliteTables<'_> {
-    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError> {
-        let update = "UPDATE meta SET boot = ?1, epoch = ?2, arrivals = ?3";
-        self.execute(update, params![meta.boot, meta.boots, meta.arrivals])?;
+    fn begin_boot(&self, meta: &Meta) -> Result<(), StoreError> {
+        self.execute("UPDATE meta SET boot = ?1, epoch = ?2", params![meta.boot, meta.boots])?;
+        self.execute("DELETE FROM ticket WHERE boot <> ?1", [&meta.boot])?;
         Ok(())
     }
 
     fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
         let upsert = "INSERT OR REPLACE INTO name
-            (kind, name, capacity, token, acquired, released, denied, reclaimed, stale)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        let StoredName { capacity, token, stats } = stored;
+            (kind, name, capacity, token, acquired, released, denied, reclaimed, stale, arrivals)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let StoredName { capacity, token, arrivals, stats } = stored;
         let CoordinationStats { acquired, released, denied, reclaimed, stale } = stats;
         let values = params![
             name.kind(),
@@ -242,7 +285,8 @@ impl SqliteTables<'_> {
             released,
             denied,
             reclaimed,
-            stale
+            stale,
+            arrivals
         ];
         self.execute(upsert, values)?;
         Ok(())
@@ -314,11 +358,14 @@ impl SqliteTables<'_> {
         self.execute(upsert, values)?;
         // It may have waited for other names before.
         self.execute("DELETE FROM ticket_name WHERE holder = ?1", [holder])?;
-        let insert = "INSERT INTO ticket_name (kind, name, holder, place, weight, refused)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let insert = "INSERT INTO ticket_name
+            (kind, name, holder, place, weight, refused, rank, arrival)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let (rank, arrival) = (rank(waiter), waiter.arrival);
         for (place, Need { name, weight }) in waiter.needs.iter().enumerate() {
             let refused = waiter.refused.contains(name);
-            let values = params![name.kind(), name.text(), holder, place, weight, refused];
+            let (kind, name) = (name.kind(), name.text());
+            let values = params![kind, name, holder, place, weight, refused, rank, arrival];
             self.execute(insert, values)?;
         }
         Ok(())
@@ -328,6 +375,11 @@ impl SqliteTables<'_> {
         self.execute("DELETE FROM ticket WHERE holder = ?1", [holder.as_str()])?;
         Ok(())
     }
+}
+
+/// Returns the stored form of a waiter's priority, of which the smallest comes first.
+fn rank(waiter: &Waiter) -> i64 {
+    !waiter.priority
 }
 
 /// A waiter with one of its names, and whether that name has refused it.

@@ -4,7 +4,7 @@ use super::Notices;
 use crate::error::StoreError;
 use crate::name::check_text;
 use crate::tables::EventTable;
-use crate::wakeup::{Notice, Topic};
+use crate::wakeup::Topic;
 
 /// An event. Numbers grow in the order of commits, without gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl<'a> Events<'a> {
     /// Emits an event and returns its number.
     pub fn emit(&self, name: &str) -> Result<u64, StoreError> {
         check_text(name)?;
-        self.notices.add([Notice::All(Topic::Events)]);
+        self.notices.add(Topic::Events);
         self.table.append_event(name, self.wall_ms)
     }
 

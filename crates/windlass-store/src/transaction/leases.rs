@@ -1,13 +1,15 @@
 //! Names: claiming, holding, releasing and waiting for them.
 //!
-//! `windlass-core` decides which claim gets a name, over the group of leases that this transaction has
-//! loaded, and the transaction stores the answer.
+//! `windlass-core` decides which claim gets a name, over what this transaction has loaded of the names and
+//! the heads of their queues, and the transaction stores the answer.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::slice;
 
-use windlass_core::{Answer, Claimed as CoreClaimed, HolderId, Name, NameRefusal, Token};
+use windlass_core::{
+    Answer, Claimed as CoreClaimed, HolderId, Name, NameRefusal, Need, Token, Waiter,
+};
 
 use super::Notices;
 use super::claim::{Claim, Claimed, OnRefusal, Refused};
@@ -17,8 +19,10 @@ use crate::lease::{ProcessGroup, StoredLease, StoredName, StoredWaiter};
 use crate::lease_group::LeaseGroup;
 use crate::name::check_name;
 use crate::process::Process;
-use crate::tables::{GroupChanges, LeaseTables, Scope};
-use crate::wakeup::{Notice, Topic};
+use crate::tables::{LeaseChanges, LeaseQuery, LeaseTables, QueuePart};
+
+/// Up to how many waiters ahead of a claim are counted. So a long queue costs nothing to those that join.
+const COUNTED_AHEAD: usize = 128;
 
 /// A name with its leases and waiters, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +57,11 @@ impl<'a> Leases<'a> {
     pub fn declare(&self, name: &str, capacity: u32) -> Result<(), StoreError> {
         let key = Name::Semaphore(name.to_owned());
         check_name(&key)?;
-        self.decide(slice::from_ref(&key), |group| {
+        if self.tables.name(&key)?.is_some_and(|stored| stored.capacity == Some(capacity)) {
+            return Ok(());
+        }
+        // Any waiter keeps the capacity from being changed, however far back it is.
+        self.decide(slice::from_ref(&key), None, QueuePart::Whole, |group| {
             let now = group.now().at;
             let Err(in_use) = group.state.declare(name, capacity, now) else { return Ok(()) };
             // All of its holders and waiters may be dead.
@@ -69,58 +77,56 @@ impl<'a> Leases<'a> {
 
     /// Acquires all names of a claim, or joins the queue for them.
     pub fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let names = claim.names()?;
-        if let Some(refused) = self.refuse_by_holders(claim, &names)? {
-            return Ok(Claimed::Refused(refused));
-        }
-        self.decide(&names, |group| match self.refuse(group, claim)? {
-            Some(refused) => Ok(Claimed::Refused(refused)),
+        let mut group = self.load_for(claim)?;
+        let claimed = match self.refuse(&mut group, claim)? {
+            Some(refused) => Claimed::Refused(refused),
             None => match group.state.claim(&claim.for_core(), group.now().at)? {
-                CoreClaimed::Held(holds) => Ok(Claimed::Held(holds)),
+                CoreClaimed::Held(holds) => Claimed::Held(holds),
                 CoreClaimed::Refused(refusals) => unreachable!("{refusals:?} were checked for"),
             },
-        })
+        };
+        self.save(group)?;
+        if let Claimed::Held(_) = claimed {
+            self.notices.remove_turn(claim.holder);
+        }
+        Ok(claimed)
     }
 
     /// Returns why a claim would be refused, and joins the queue if it is. A claim that would succeed
     /// takes nothing; the caller may claim later.
     pub fn refusal(&self, claim: &Claim<'_>) -> Result<Option<Refused>, StoreError> {
-        let names = claim.names()?;
-        match self.refuse_by_holders(claim, &names)? {
-            Some(refused) => Ok(Some(refused)),
-            None => self.decide(&names, |group| self.refuse(group, claim)),
-        }
-    }
-
-    /// Refuses a claim for one name that others hold, without loading the queue: whatever the queue is,
-    /// the holders refuse it. So a long queue costs nothing to those that join it.
-    fn refuse_by_holders(
-        &self,
-        claim: &Claim<'_>,
-        names: &[Name],
-    ) -> Result<Option<Refused>, StoreError> {
-        let [_] = claim.needs else { return Ok(None) };
-        let mut group = self.load(names, Scope::Own(claim.holder))?;
+        let mut group = self.load_for(claim)?;
         let refused = self.refuse(&mut group, claim)?;
-        if refused.is_some() {
-            self.save(group)?;
-        }
+        self.save(group)?;
         Ok(refused)
     }
 
-    /// Adds the claim to the queue if something refuses it, as far as the group knows. Dead holders and
-    /// waiters are removed before the claim is refused because of them.
+    /// Loads what a claim depends on. Dead holders and waiters are removed before the claim is refused
+    /// because of them.
+    fn load_for(&self, claim: &Claim<'_>) -> Result<LeaseGroup<'a>, StoreError> {
+        let (names, core) = (claim.names()?, claim.for_core());
+        loop {
+            let mut group = self.load(&names, Some(claim.holder), QueuePart::Head)?;
+            group.set_claimant(claim.holder, claim.claimant());
+            for (name, token) in claim.ended {
+                group.state.clear_remains(name, *token);
+            }
+            let obstacles = group.state.obstacles(&core, group.now().at)?;
+            if !group.remove_dead(&obstacles) {
+                return Ok(group);
+            }
+            // Waiters may have come first that were not loaded.
+            self.save(group)?;
+        }
+    }
+
+    /// Adds the claim to the queue if something refuses it.
     fn refuse(
         &self,
         group: &mut LeaseGroup<'_>,
         claim: &Claim<'_>,
     ) -> Result<Option<Refused>, StoreError> {
-        group.set_claimant(claim.holder, claim.claimant());
-        for (name, token) in claim.ended {
-            group.state.clear_remains(name, *token);
-        }
         let (core, now) = (claim.for_core(), group.now().at);
-        while group.remove_dead(&group.state.obstacles(&core, now)?) {}
         if group.state.obstacles(&core, now)?.is_empty() {
             return Ok(None);
         }
@@ -143,7 +149,7 @@ impl<'a> Leases<'a> {
         let name = refusals[0].name.clone();
         let mut waiters = group.state.waiters(&name);
         let own = waiters.find(|waiter| waiter.holder == *holder).expect("it joined the queue");
-        let ahead = self.tables.ahead(&name, own.priority, own.arrival)?;
+        let ahead = self.tables.ahead(&name, own, COUNTED_AHEAD)?;
         let leftovers = group.leftovers(&refusals);
         let blockers = group.blockers(&refusals);
         Ok(Refused { refusals, leftovers, blockers, ahead })
@@ -156,7 +162,7 @@ impl<'a> Leases<'a> {
         holder: &HolderId,
         token: Token,
     ) -> Result<Answer, StoreError> {
-        self.decide(slice::from_ref(name), |group| {
+        self.decide(slice::from_ref(name), None, QueuePart::Head, |group| {
             Ok(group.state.release(name, holder, token, group.now().at))
         })
     }
@@ -168,20 +174,22 @@ impl<'a> Leases<'a> {
         holder: &HolderId,
         token: Token,
     ) -> Result<Answer, StoreError> {
-        self.decide(slice::from_ref(name), |group| {
+        self.decide(slice::from_ref(name), None, QueuePart::Head, |group| {
             Ok(group.state.heartbeat(name, holder, token, group.now().at))
         })
     }
 
     /// Records a heartbeat for every name that `process` holds. Returns the names it has lost.
     pub fn heartbeat_process(&self, process: &Process) -> Result<Vec<Name>, StoreError> {
-        let mut lost = Vec::new();
-        for StoredLease { name, lease, .. } in self.tables.leases_of_process(process)? {
-            if !self.heartbeat(&name, &lease.holder, lease.token)?.is_yes() {
-                lost.push(name);
-            }
-        }
-        Ok(lost)
+        let at = self.now.at;
+        let leases = self.tables.leases_of_process(process)?.into_iter();
+        let (mut held, lost): (Vec<_>, Vec<_>) = leases.partition(|stored| {
+            stored.owner.boot == self.now.boot
+                && (!stored.lease.is_stale(at) || stored.is_vouched_for(at))
+        });
+        held.iter_mut().for_each(|stored| stored.lease.refresh(at));
+        self.tables.save(&LeaseChanges { leases: held, ..LeaseChanges::default() })?;
+        Ok(lost.into_iter().map(|stored| stored.name).collect())
     }
 
     /// Returns whether `token` belongs to a valid lease on `name`, and its holder.
@@ -190,7 +198,7 @@ impl<'a> Leases<'a> {
         name: &Name,
         token: Token,
     ) -> Result<(Answer, Option<HolderId>), StoreError> {
-        self.decide(slice::from_ref(name), |group| {
+        self.decide(slice::from_ref(name), None, QueuePart::Head, |group| {
             let held: Vec<_> = group.state.leases(name).cloned().collect();
             let owner = held.iter().find(|lease| lease.token == token);
             let holders = held.iter().map(|lease| lease.holder.clone()).collect();
@@ -214,14 +222,12 @@ impl<'a> Leases<'a> {
         for stored in &mut leases {
             stored.owner.tree.iter_mut().for_each(|tree| tree.group = Some(group));
         }
-        self.tables.save_group(&GroupChanges { leases, ..GroupChanges::default() })
+        self.tables.save(&LeaseChanges { leases, ..LeaseChanges::default() })
     }
 
     /// Removes a holder from the queue, if it waits.
     pub fn leave_queue(&self, holder: &HolderId) -> Result<(), StoreError> {
-        let Some(stored) = self.tables.waiter(holder)? else { return Ok(()) };
-        let names: Vec<_> = stored.waiter.needs.into_iter().map(|need| need.name).collect();
-        self.decide(&names, |group| {
+        self.decide(&[], Some(holder), QueuePart::Head, |group| {
             group.state.leave(holder, group.now().at);
             Ok(())
         })
@@ -243,6 +249,18 @@ impl<'a> Leases<'a> {
         let mut waiters = self.tables.waiters(Some(name))?;
         waiters.sort_by_key(rank);
         Ok(waiters.into_iter().map(|stored| stored.waiter.holder).collect())
+    }
+
+    /// Returns the first waiters that these names have refused, also overdue ones, in the order of the
+    /// queue: of each name until their weights add up to `enough`.
+    pub fn first_waiters(&self, needs: &[Need], enough: u32) -> Result<Vec<Waiter>, StoreError> {
+        let mut waiters = Vec::new();
+        for Need { name, .. } in needs {
+            waiters.append(&mut self.tables.queue_head(name, enough, &|_| true)?);
+        }
+        waiters.sort_by_key(rank);
+        waiters.dedup_by(|one, other| one.waiter.holder == other.waiter.holder);
+        Ok(waiters.into_iter().map(|stored| stored.waiter).collect())
     }
 
     /// Returns the process of a holder of `name`, or of a waiter for it; none if the claim named none.
@@ -279,27 +297,40 @@ impl<'a> Leases<'a> {
         names.into_iter().map(view).collect()
     }
 
-    /// Loads the group that `names` belong to, changes it, and saves what has changed.
+    /// Loads what a change of `names` and of the holder's place depends on, makes it, and saves the result.
     fn decide<T>(
         &self,
         names: &[Name],
+        holder: Option<&HolderId>,
+        queues: QueuePart,
         change: impl FnOnce(&mut LeaseGroup<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut group = self.load(names, Scope::Group)?;
+        let mut group = self.load(names, holder, queues)?;
         let result = change(&mut group)?;
         self.save(group)?;
         Ok(result)
     }
 
-    fn load(&self, names: &[Name], scope: Scope<'_>) -> Result<LeaseGroup<'a>, StoreError> {
-        LeaseGroup::new(self.tables.load_group(names, scope)?, self.now)
+    fn load(
+        &self,
+        names: &[Name],
+        holder: Option<&HolderId>,
+        queues: QueuePart,
+    ) -> Result<LeaseGroup<'a>, StoreError> {
+        let query = LeaseQuery { names, holder, queues, at: self.now.at };
+        LeaseGroup::new(self.tables.load(&query)?, self.now)
     }
 
-    fn save(&self, mut group: LeaseGroup<'_>) -> Result<(), StoreError> {
-        let wakeups = group.wakeups();
-        self.tables.save_group(&group.changes())?;
-        self.notices.add(wakeups.into_iter().map(|wakeup| Notice::One(Topic::Turn, wakeup)));
-        Ok(())
+    fn save(&self, mut group: LeaseGroup<'a>) -> Result<(), StoreError> {
+        loop {
+            self.notices.add_turns(group.take_turns());
+            self.tables.save(&group.changes())?;
+            if !group.lacks_waiters() {
+                return Ok(());
+            }
+            group = self.load(&group.names(), None, QueuePart::Head)?;
+            group.state.notify(self.now.at);
+        }
     }
 }
 
@@ -307,3 +338,6 @@ impl<'a> Leases<'a> {
 fn rank(stored: &StoredWaiter) -> (Reverse<i64>, u64) {
     (Reverse(stored.waiter.priority), stored.waiter.arrival)
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use crate::name::check_text;
 use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
 use crate::tables::Tables;
-use crate::wakeup::{Notice, Topic};
+use crate::wakeup::Topic;
 
 /// The orders, the reports and the workers of a store, within a [`Transaction`](super::Transaction).
 pub struct Orders<'a> {
@@ -23,18 +23,18 @@ impl<'a> Orders<'a> {
 
     /// Writes an order for a worker and returns its token.
     pub fn write(&self, run: &str, key: &str, life: &Life, text: &str) -> Result<u64, StoreError> {
-        self.notices.add([Notice::All(Topic::Orders)]);
+        self.notices.add(Topic::Orders);
         self.tables.insert_order(run, key, life, text)
     }
 
     /// Has schedulers look at the store after the commit.
     pub fn announce(&self) {
-        self.notices.add([Notice::All(Topic::Reports)]);
+        self.notices.add(Topic::Reports);
     }
 
     /// Says how an order is to end. Does nothing if it has been taken in already.
     pub fn wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
-        self.notices.add([Notice::All(Topic::Orders)]);
+        self.notices.add(Topic::Orders);
         self.tables.set_wish(token, wish)
     }
 
@@ -79,7 +79,7 @@ impl<'a> Orders<'a> {
     }
 
     fn put_reports(&self, reports: &[(u64, String)]) -> Result<(), StoreError> {
-        self.notices.add([Notice::All(Topic::Reports)]);
+        self.notices.add(Topic::Reports);
         reports.iter().try_for_each(|(token, text)| self.tables.put_report(*token, text))
     }
 
@@ -109,13 +109,13 @@ impl<'a> Orders<'a> {
     /// Inserts a worker, or replaces an earlier life of it.
     pub fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
         check_text(&worker.life.worker)?;
-        self.notices.add([Notice::All(Topic::Reports)]);
+        self.notices.add(Topic::Reports);
         self.tables.put_worker(worker)
     }
 
     /// Deletes a worker, unless it has begun another life.
     pub fn delete_worker(&self, life: &Life) -> Result<(), StoreError> {
-        self.notices.add([Notice::All(Topic::Reports)]);
+        self.notices.add(Topic::Reports);
         self.tables.delete_worker(life)
     }
 

@@ -6,7 +6,7 @@ use super::Notices;
 use crate::error::StoreError;
 use crate::name::check_text;
 use crate::tables::RequestTable;
-use crate::wakeup::{Notice, Topic};
+use crate::wakeup::Topic;
 
 /// A request to a running coordinator or a waiting guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl<'a> Requests<'a> {
     /// Sends a request to `target` and returns its number.
     pub fn send(&self, target: &str, text: &str) -> Result<u64, StoreError> {
         check_text(target)?;
-        self.notices.add([Notice::All(Topic::Requests)]);
+        self.notices.add(Topic::Requests);
         self.table.append_request(target, text, self.wall_ms)
     }
 

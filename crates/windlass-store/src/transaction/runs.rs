@@ -4,7 +4,7 @@ use super::Notices;
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunRecord};
 use crate::tables::RunTables;
-use crate::wakeup::{Notice, Topic};
+use crate::wakeup::Topic;
 
 /// The runs of a store, within a [`Transaction`](super::Transaction).
 pub struct Runs<'a> {
@@ -20,7 +20,7 @@ impl<'a> Runs<'a> {
 
     /// Has the processes that follow submitted runs look again after the commit.
     pub fn announce(&self) {
-        self.notices.add([Notice::All(Topic::Progress)]);
+        self.notices.add(Topic::Progress);
     }
 
     /// Returns an id that no run has.

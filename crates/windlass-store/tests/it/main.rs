@@ -1,5 +1,6 @@
 //! What every backend promises, and what only the embedded one has to.
 
+mod calls;
 mod conformance;
 mod sqlite;
 mod stalled;

@@ -7,7 +7,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rusqlite::Connection;
-use windlass_store::{Claim, Claimed, HolderId, Name, Need, Network, Store, StoreError, Topic};
+use windlass_store::{
+    Answer, Claim, Claimed, HolderId, Name, Need, Network, Store, StoreError, Token, Topic,
+};
 
 fn claim(store: &mut Store, holder: &str, name: &str) -> Result<Claimed, StoreError> {
     let (holder, needs) = (HolderId::new(holder), [Need::one(Name::Lock(name.to_owned()))]);
@@ -221,10 +223,56 @@ fn a_store_with_the_backup_of_a_migration_can_be_shared() {
     assert_eq!(fs::metadata(&backup).expect("it is there").mode() & 0o7777, 0o660);
 }
 
+/// Turns a store back into one of version 6.
+fn sixth_version(dir: &Path) -> Connection {
+    let store = Connection::open(dir.join("store.db")).expect("the file");
+    store
+        .execute_batch(
+            "DROP INDEX queue; DROP INDEX lease_by_process;
+             ALTER TABLE ticket_name DROP COLUMN rank; ALTER TABLE ticket_name DROP COLUMN arrival;
+             ALTER TABLE meta ADD COLUMN arrivals INTEGER NOT NULL DEFAULT 0;
+             UPDATE meta SET arrivals = (SELECT coalesce(max(arrivals), 0) FROM name);
+             ALTER TABLE name DROP COLUMN arrivals;
+             PRAGMA user_version = 6",
+        )
+        .expect("SQL");
+    store
+}
+
+#[test]
+fn the_sixth_version_migrates_and_its_waiters_keep_their_places() {
+    let dir = made();
+    let mut store = Store::open(dir.path()).expect("it opens");
+    let join = |store: &mut Store, holder: &str, priority| {
+        let (holder, needs) = (HolderId::new(holder), [Need::one(Name::Lock("x".to_owned()))]);
+        let claim = Claim { priority, ..Claim::new(&holder, &needs) };
+        let claimed = store.transact(|transaction| transaction.leases().claim(&claim));
+        assert!(matches!(claimed, Ok(Claimed::Refused(_))), "{claimed:?}");
+    };
+    for (holder, priority) in [("first", 0), ("second", 0), ("last", i64::MIN), ("urgent", 7)] {
+        join(&mut store, holder, priority);
+    }
+    drop(store);
+    drop(sixth_version(dir.path()));
+    let mut store = Store::open(dir.path()).expect("it migrates");
+    join(&mut store, "third", 0);
+    let mut held = ("a", 1);
+    for next in ["urgent", "first", "second", "third", "last"] {
+        let (name, holder) = (Name::Lock("x".to_owned()), HolderId::new(held.0));
+        let old = Token(held.1);
+        let released = store.transact(|t| t.leases().release(&name, &holder, old));
+        assert_eq!(released.expect("the store works"), Answer::Released, "{held:?}");
+        let queue = store.read(|t| t.leases().queue(&name)).expect("the store works");
+        assert_eq!(queue[0].as_str(), next);
+        held = (next, token(claim(&mut store, next, "x")));
+    }
+    assert!(dir.path().join("store.version-6.db").exists(), "a copy is kept");
+}
+
 #[test]
 fn the_third_version_migrates_and_its_runs_have_no_user() {
     let dir = made();
-    let store = Connection::open(dir.path().join("store.db")).expect("the file");
+    let store = sixth_version(dir.path());
     store
         .execute_batch(
             "DROP TABLE decision; DROP TABLE report; DROP TABLE work_order; DROP TABLE worker;
@@ -280,7 +328,7 @@ fn readers_do_not_wait_for_writers() {
     let lock = fs::File::open(dir.path().join("gate")).expect("it is there");
     lock.lock().expect("no process holds it");
     let writer = Connection::open(dir.path().join("store.db")).expect("the file");
-    writer.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET arrivals = 7").expect("SQL");
+    writer.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET epoch = 7").expect("SQL");
     let mut store = Store::open(dir.path()).expect("it opens");
     assert_eq!(store.overview().expect("it can be read").len(), 1);
     assert_eq!(store.try_clone().and_then(|mut other| other.last_event()).expect("it opens"), 0);

@@ -4,11 +4,9 @@
 //! the names, and begins the work or returns the grant. A refused work holds nothing inside the run, and
 //! keeps its place in the queue of the name. Knows nothing of processes.
 
-use std::collections::BTreeMap;
-
 use windlass_core::{Grant, Token};
 use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, StoreError, Transaction,
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, StoreError, Transaction, Waiter,
 };
 use windlass_workflow::Plan;
 
@@ -18,6 +16,10 @@ use super::{Committed, Start};
 use crate::command::ResolveError;
 use crate::process_tag;
 use crate::schedule::Schedule;
+
+/// How many slots' waiters of a queue are looked at for one commit. If more of a run can go on, the wake-up of the
+/// next one brings the next commit.
+const LOOKED_AT: u32 = 64;
 
 /// Claims names for the attempts of a run, within one transaction.
 pub(in crate::coordinator) struct NameClaims<'a> {
@@ -102,36 +104,31 @@ impl<'a> NameClaims<'a> {
             Claimed::Refused(refused) => {
                 let why = self.refusals.describe(&refused)?;
                 self.leftovers.extend(refused.leftovers);
-                schedule.refuse(grant).expect(known);
+                schedule.refuse(grant, needs).expect(known);
                 Ok(Admitted::Refused(why))
             }
         }
     }
 
     /// Wakes the refused works whose names are free now. It does not wake the others, because the engine
-    /// would reserve capacity inside the run that they could not use. What refuses a work also refuses
-    /// later works that need the same names, so few works of a long queue are checked.
+    /// would reserve capacity inside the run that they could not use. The store calls a waiter whose turn
+    /// has come. What refuses a work also refuses later works that need the same names, so of those that
+    /// were not called only the first is checked.
     pub(in crate::coordinator) fn wake_refused(
         &mut self,
         schedule: &mut Schedule,
     ) -> Result<(), StoreError> {
-        let mut queues: BTreeMap<Vec<Need>, Vec<Grant>> = BTreeMap::new();
-        for grant in schedule.refused() {
-            match self.needs(schedule, grant) {
-                Ok(needs) => queues.entry(needs).or_default().push(grant),
-                Err(_) => schedule.wake(grant.work),
-            }
-        }
-        for (needs, grants) in queues {
-            for grant in self.in_queue(&needs[0].name, grants)? {
-                let look = |claim: &Claim<'_>| self.transaction.leases().refusal(claim);
-                match self.with_claim(schedule, grant, &needs, look)? {
-                    None => schedule.wake(grant.work),
-                    Some(refused) => {
+        for needs in schedule.refused_needs() {
+            for (grant, is_called) in self.first_refused(schedule, &needs)? {
+                if !is_called {
+                    // It is first, or what is before it may have ended without a word.
+                    let look = |claim: &Claim<'_>| self.transaction.leases().refusal(claim);
+                    if let Some(refused) = self.with_claim(schedule, grant, &needs, look)? {
                         self.leftovers.extend(refused.leftovers);
                         break;
                     }
                 }
+                schedule.wake(grant.work);
             }
         }
         Ok(())
@@ -142,15 +139,25 @@ impl<'a> NameClaims<'a> {
         self.identity.resolve(schedule, |resolver| resolver.needs(grant))
     }
 
-    /// Sorts attempts by their places in the queue of a name.
-    fn in_queue(&self, name: &Name, mut grants: Vec<Grant>) -> Result<Vec<Grant>, StoreError> {
-        if grants.len() > 1 {
-            let queue = self.transaction.leases().queue(name)?.into_iter().enumerate();
-            let places: BTreeMap<_, _> = queue.map(|(place, holder)| (holder, place)).collect();
-            let place = |grant: &Grant| places.get(&self.identity.holder(*grant)).copied();
-            grants.sort_by_cached_key(|grant| place(grant).unwrap_or(usize::MAX));
+    /// Returns the refused attempts with these needs that are at the head of the queue, in its order, and
+    /// whether the store has called them. If there is none, any of them stands for all.
+    fn first_refused(
+        &self,
+        schedule: &Schedule,
+        needs: &[Need],
+    ) -> Result<Vec<(Grant, bool)>, StoreError> {
+        let first = self.transaction.leases().first_waiters(needs, LOOKED_AT)?;
+        let attempt = |waiter: &Waiter| {
+            let grant = self.identity.grant_of(&waiter.holder)?;
+            let is_it = self.identity.holder(grant) == waiter.holder;
+            let is_it = is_it && schedule.is_refused(grant, needs);
+            is_it.then_some((grant, waiter.notified_at.is_some()))
+        };
+        let mut attempts: Vec<_> = first.iter().filter_map(attempt).collect();
+        if attempts.is_empty() {
+            attempts.extend(schedule.any_refused(needs).map(|grant| (grant, false)));
         }
-        Ok(grants)
+        Ok(attempts)
     }
 
     /// Calls `act` with the claim of an attempt.
