@@ -47,12 +47,12 @@ impl<'a> Session<'a> {
         if !self.state.is_tidy() {
             self.tidy_up();
         }
-        let wakes_run = self.wakes_run || self.needs_run();
+        let wakes_run = self.state.runners.is_running() && (self.wakes_run || self.needs_run());
         if let Some(readers) = self.state.publisher.publish() {
             self.effects.wake_readers(readers);
         }
         self.state.dropping += usize::from(self.effects.has_drops());
-        wakes_run && self.state.runners.is_running()
+        wakes_run
     }
 
     /// The time of everything in this session.
