@@ -8,6 +8,7 @@ use crate::{Amount, ClientId, LevelId, ResourceId};
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) level: LevelId,
+    pub(super) priority: i16,
     /// What this client has in use, by resource.
     pub(super) held: Vec<i128>,
     /// The number of its takes that are not released.
@@ -18,15 +19,21 @@ pub(super) struct Client {
 const IS_HERE: &str = "a client is used from when it is added until it is removed";
 
 impl CapacityTree {
-    /// Adds a client at `level`.
+    /// Adds a client of priority 0 at `level`.
     pub fn add_client(&mut self, level: LevelId) -> ClientId {
+        self.add_client_with(level, 0)
+    }
+
+    /// Adds a client at `level`. What is reserved for its starts comes before what is reserved for those of
+    /// clients with a smaller priority, and equal clients are served in turn.
+    pub fn add_client_with(&mut self, level: LevelId, priority: i16) -> ClientId {
         self.levels[level.index()].tenants += 1;
         let client = self.vacant.pop().unwrap_or_else(|| {
             self.clients.push(None);
             ClientId::at(self.clients.len() - 1)
         });
         self.clients[client.index()] =
-            Some(Client { level, held: Vec::new(), in_flight: 0, reservation: None });
+            Some(Client { level, priority, held: Vec::new(), in_flight: 0, reservation: None });
         client
     }
 

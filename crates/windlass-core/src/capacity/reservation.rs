@@ -2,7 +2,7 @@
 //!
 //! A reservation binds only later demands: those of other clients by its turn, and the client's own
 //! later works. So no reservation binds the first of all. Resumed attempts have turns before all
-//! starts.
+//! starts, and starts of clients of greater priority before those of others.
 
 use super::counter::Counter;
 use super::{CapacityTree, Place, Refusal, in_order};
@@ -25,6 +25,15 @@ pub(super) struct Turns {
 
 /// Starts have turns from here on, resumed attempts the ones before.
 const FIRST_TO_START: u64 = 1 << 63;
+
+/// How many turns there are for the starts of clients of one priority.
+const PER_PRIORITY: u64 = 1 << 47;
+
+/// Returns the turn that comes after those of all smaller numbers and of all greater priorities.
+fn turn(priority: i16, number: u64) -> u64 {
+    let class = u64::from(i16::MAX.abs_diff(priority));
+    FIRST_TO_START + class * PER_PRIORITY + number
+}
 
 /// A watch from this turn is told of whatever makes room: nothing is reserved before it.
 const ANY_TURN: u64 = 0;
@@ -82,8 +91,8 @@ impl CapacityTree {
     /// Returns the turn of the client's reservation, or the one that its next reservation would have.
     fn turn_of(&self, client: ClientId) -> u64 {
         let reservation = self.client(client).reservation.as_ref();
-        let next = FIRST_TO_START + self.turns.starting + 1;
-        reservation.map_or(next, |reservation| reservation.turn)
+        let next = || turn(self.client(client).priority, self.turns.starting + 1);
+        reservation.map_or_else(next, |reservation| reservation.turn)
     }
 
     /// Reserves what refused the first work of `client`. `owner` identifies that work: the same one
@@ -93,7 +102,7 @@ impl CapacityTree {
         let known = self.client(client).reservation.as_ref().filter(|known| !known.goes_on());
         let turn = known.map(|known| known.turn).unwrap_or_else(|| {
             self.turns.starting += 1;
-            FIRST_TO_START + self.turns.starting
+            turn(self.client(client).priority, self.turns.starting)
         });
         self.reserve_at(turn, client, owner, refusal)
     }
@@ -202,7 +211,7 @@ impl CapacityTree {
                 Place::ResumingLater | Place::Later => own.turn + 1,
             },
             _ if place.is_resuming() => FIRST_TO_START,
-            _ => u64::MAX,
+            _ => turn(self.client(client).priority, PER_PRIORITY - 1),
         }
     }
 }

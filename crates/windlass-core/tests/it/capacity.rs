@@ -74,7 +74,7 @@ impl World {
             queued: BTreeMap::new(),
             now: 0,
         };
-        (0..PARENTS.len()).for_each(|level| world.add_client(level));
+        (0..PARENTS.len()).for_each(|level| world.add_client(level, 0));
         world
     }
 
@@ -82,9 +82,10 @@ impl World {
         Timestamp::from_nanos(self.now)
     }
 
-    fn add_client(&mut self, level: usize) {
-        let client = self.tree.add_client(self.levels[level]);
+    fn add_client(&mut self, level: usize, priority: i16) {
+        let client = self.tree.add_client_with(self.levels[level], priority);
         self.clients.push(client);
+        self.model.priorities.insert(client, priority);
         let before = self.model.clients.insert(client, level);
         assert_eq!(before, None, "a number is used again only after its client is gone");
     }
@@ -146,7 +147,7 @@ impl World {
     fn apply(&mut self, step: &Step) -> Option<Vec<ClientId>> {
         let now = self.now();
         match *step {
-            Step::AddClient { level } => self.add_client(level),
+            Step::AddClient { level, priority } => self.add_client(level, priority),
             Step::RemoveClient { client } => return self.remove(client),
             Step::Ask { client, amounts, place, then } => {
                 return self.ask(self.client(client)?, amounts, place, then);

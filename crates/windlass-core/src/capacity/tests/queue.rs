@@ -63,6 +63,24 @@ fn clients_are_served_in_the_order_of_their_requests() {
 }
 
 #[test]
+fn a_client_of_greater_priority_is_served_before_those_that_reserved_earlier() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let clients = [0, 0, 7, -7].map(|priority| tree.add_client_with(ROOT, priority));
+    let [one, four] = [1, 4].map(|cpu| demand(&tree, clients[0], cpu));
+    tree.try_take(clients[0], &four, Place::First, NOW).expect("everything is free");
+    let fits = |tree: &CapacityTree| clients.map(|c| tree.can_take(c, &one, Place::First, NOW));
+    let refusal = refused(&mut tree, clients[1], &one);
+    tree.reserve(clients[1], 1, &refusal);
+    tree.give_back(clients[0], &one);
+    assert_eq!(fits(&tree), [false, true, true, false], "only the urgent one may pass");
+    let both = [1, 4].map(|cpu| demand(&tree, clients[2], cpu));
+    let refusal = refused(&mut tree, clients[2], &both[1]);
+    tree.reserve(clients[2], 1, &refusal);
+    assert_eq!(fits(&tree), [false, false, true, false], "its reservation binds the others");
+    tree.check();
+}
+
+#[test]
 fn another_work_takes_over_the_reservation() {
     let (mut tree, [a, b]) = two_teams();
     let [two, three, eight] = [2, 3, 8].map(|cpu| demand(&tree, a, cpu));

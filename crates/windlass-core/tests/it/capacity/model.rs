@@ -19,6 +19,7 @@ pub(crate) struct Model {
     pub(crate) kinds: BTreeMap<Spot, Kind>,
     /// Each client's level.
     pub(crate) clients: BTreeMap<ClientId, usize>,
+    pub(crate) priorities: BTreeMap<ClientId, i16>,
     pub(crate) permits: Vec<Permit>,
     /// In the order of their turns.
     pub(crate) queue: Vec<Request>,
@@ -146,8 +147,7 @@ impl Model {
         let resumes = matches!(place, Place::Resuming | Place::ResumingLater);
         let is_own = |request: &Request| request.client == client && request.resumes == resumes;
         let before = match (self.queue.iter().position(is_own), place) {
-            (None, _) if resumes => self.queue.partition_point(|request| request.resumes),
-            (None, _) => self.queue.len(),
+            (None, _) => self.place_behind_equals(client, resumes),
             (Some(own), Place::First | Place::Resuming) => own,
             (Some(own), Place::Later | Place::ResumingLater) => own + 1,
         };
@@ -212,11 +212,18 @@ impl Model {
             Some(request) if request.owner == new.owner => request.wanted.extend(new.wanted),
             Some(request) => *request = new,
             None => {
-                let resuming = self.queue.partition_point(|request| request.resumes);
-                let place = if new.resumes { resuming } else { self.queue.len() };
+                let place = self.place_behind_equals(new.client, new.resumes);
                 self.queue.insert(place, new);
             }
         }
+    }
+
+    /// Returns the place behind all requests that come before a new one of this client.
+    fn place_behind_equals(&self, client: ClientId, resumes: bool) -> usize {
+        let own = self.priorities[&client];
+        self.queue.partition_point(|request| {
+            request.resumes || (!resumes && self.priorities[&request.client] >= own)
+        })
     }
 
     pub(crate) fn withdraw(&mut self, client: ClientId) {

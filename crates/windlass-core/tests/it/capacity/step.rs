@@ -10,6 +10,7 @@ use super::model::{Amounts, NAMES, PARENTS, Spot};
 pub(super) enum Step {
     AddClient {
         level: usize,
+        priority: i16,
     },
     RemoveClient {
         client: usize,
@@ -84,7 +85,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         3 => Just(Then::ReserveAndWatch),
     ];
     prop_oneof![
-        1 => (0..PARENTS.len()).prop_map(|level| Step::AddClient { level }),
+        1 => (0..PARENTS.len(), prop::sample::select(vec![i16::MIN, -1, 0, 1, i16::MAX]))
+            .prop_map(|(level, priority)| Step::AddClient { level, priority }),
         1 => any.prop_map(|client| Step::RemoveClient { client }),
         9 => (any, amounts(), place, then).prop_map(|(client, amounts, place, then)| {
             Step::Ask { client, amounts, place, then }
