@@ -165,6 +165,11 @@ pub(crate) struct RunArguments {
     /// Run at most N steps at once [default: as the file says, or one per CPU]
     #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", hide_env_values = true, value_parser = jobs)]
     pub(crate) jobs: Option<Jobs>,
+
+    /// Set how urgent the run is among all runs of the store; larger is more urgent [default: as the file
+    /// says, or 0]
+    #[arg(long, value_name = "N", value_parser = priority, allow_negative_numbers = true)]
+    pub(crate) priority: Option<i16>,
 }
 
 /// How the verbs that lead a run show it.
@@ -521,6 +526,12 @@ fn slots(text: &str) -> Result<u32, String> {
         Ok(slots @ 1..) => Ok(slots),
         _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
     }
+}
+
+/// Reads the priority of a run.
+fn priority(text: &str) -> Result<i16, String> {
+    let error = || format!("write a whole number from {} to {}", i16::MIN, i16::MAX);
+    text.parse().map_err(|_| error())
 }
 
 fn run_to_resume(text: &str) -> Result<String, String> {

@@ -69,6 +69,7 @@ pub(crate) fn read_run(
         params: arguments.params.iter().cloned().collect(),
         steps: arguments.steps.clone(),
         jobs: arguments.jobs.and_then(|Jobs(jobs)| jobs),
+        priority: arguments.priority,
         ..RunRecord::default()
     };
     Ok(Some((record, workflow)))

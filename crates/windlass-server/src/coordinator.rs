@@ -67,6 +67,7 @@ pub(crate) fn plan_as_asked(workflow: Workflow, run: &RunRecord) -> Result<Plan,
     let given = run.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut plan = workflow.into_plan(given)?.only(&run.steps)?;
     plan.concurrency = run.jobs.or(plan.concurrency);
+    plan.priority = run.priority.unwrap_or(plan.priority);
     Ok(plan)
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod placement;
 mod scheduler;
 mod submit;
 pub(crate) mod texts;
+mod turns;
 mod worker;
 
 pub use self::follow::{SeenWorker, await_ends, live_scheduler, live_worker, workers};

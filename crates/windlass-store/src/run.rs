@@ -22,6 +22,8 @@ pub struct RunRecord {
     pub steps: Vec<String>,
     /// How many steps may run at once; overrides the file.
     pub jobs: Option<u32>,
+    /// How urgent the run is; overrides the file.
+    pub priority: Option<i16>,
     /// The user who submitted the run; none if an older version stored it.
     pub uid: Option<u32>,
     /// The environment that a run takes along to a service; none for a run that the process of the user

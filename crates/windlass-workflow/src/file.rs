@@ -29,6 +29,10 @@ pub(crate) struct File {
     /// How many steps may run at once. Default: one per CPU.
     #[schemars(range(min = 1))]
     pub(crate) concurrency: Field<i64>,
+    /// How urgent the run is among the submitted runs of its store and in the queues of shared names;
+    /// larger is more urgent. Default: 0.
+    #[schemars(range(min = -32768, max = 32767))]
+    pub(crate) priority: Field<i64>,
     /// How long the whole run may take, such as "2h".
     pub(crate) deadline: Field<String>,
     /// What happens to the other steps when one fails: finish (steps that do not depend on it still

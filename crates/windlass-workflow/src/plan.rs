@@ -36,6 +36,8 @@ pub struct Plan {
     pub params: BTreeMap<String, String>,
     /// How many steps may run at once; by default one per CPU.
     pub concurrency: Option<u32>,
+    /// How urgent the run is among all runs of its store; larger is more urgent.
+    pub priority: i16,
     /// How long the whole run may take.
     pub deadline: Option<Duration>,
     /// What happens to the other steps when one fails.

@@ -68,6 +68,7 @@ pub(crate) fn plan(
         name: name(file_name, file, diagnostics),
         params: BTreeMap::new(),
         concurrency: concurrency(file, diagnostics),
+        priority: priority(file, diagnostics),
         deadline: times::some_time(&file.deadline, "`deadline`", diagnostics),
         on_failure: file.on_failure.value().copied().unwrap_or_default(),
         log_limit,
@@ -115,6 +116,16 @@ fn concurrency(file: &File, diagnostics: &Diagnostics) -> Option<u32> {
         diagnostics.error(Diagnostic::new(span, message, "not a number of steps").help(help));
     }
     slots
+}
+
+fn priority(file: &File, diagnostics: &Diagnostics) -> i16 {
+    let Some((&number, span)) = file.priority.with_span() else { return 0 };
+    i16::try_from(number).unwrap_or_else(|_| {
+        let message = format!("`priority` of the workflow is {number}, which is out of range");
+        let help = format!("write a whole number from {} to {}", i16::MIN, i16::MAX);
+        diagnostics.error(Diagnostic::new(span, message, "out of range").help(help));
+        0
+    })
 }
 
 fn hooks(table: &HooksTable, texts: &TextReader<'_>) -> Hooks {

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use windlass_core::{ClientId, Input, Name, Timestamp, Token, WorkId};
 use windlass_store::{
-    Event, Leftover, Life, Request, RunEnd, RunRecord, StoreError, StoredOrder, Transaction,
+    Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError, StoredOrder,
+    Transaction,
 };
 
 use super::attempts::{Order, OrderId, StopMode};
@@ -64,8 +65,24 @@ pub(crate) struct RoundNews {
     pub(crate) reports: Vec<(u64, OrderId, ReportText)>,
     pub(crate) requests: Vec<Request>,
     pub(crate) events: Vec<Event>,
-    /// The run may find room in the capacity that it shares.
-    pub(crate) woken: bool,
+}
+
+/// Who claims names for a run.
+struct Claimant<'a> {
+    /// The process that will hold them, if it is not that of the scheduler.
+    process: Option<&'a Process>,
+    /// What is notified when one of them may be free.
+    wakeup: Option<&'a str>,
+}
+
+/// What follows a round for a run.
+pub(crate) enum RoundEnd {
+    /// Nothing.
+    Done,
+    /// Other steps may start, and then the round ends again.
+    MayStart,
+    /// The run has ended like that, and is over for this object.
+    Over(RunEnd),
 }
 
 impl ServedRun {
@@ -143,6 +160,10 @@ impl ServedRun {
         self.state.identity().id()
     }
 
+    pub(crate) fn priority(&self) -> i16 {
+        self.state.schedule().plan().priority
+    }
+
     pub(crate) fn client(&self) -> ClientId {
         self.state.schedule().client()
     }
@@ -181,48 +202,90 @@ impl ServedRun {
         self.state.heeds_events()
     }
 
-    /// Takes in what has happened, decides, and writes everything that follows. `wakeup` is notified when a
-    /// name that a step waits for may be free. Returns how the run has ended, if it has; then it is over for
-    /// this object.
-    pub(crate) fn decide(
+    /// Takes in what has happened, before it is decided what starts. `wakeup` is notified when a name that
+    /// a step waits for may be free.
+    pub(crate) fn begin_round(
         &mut self,
         transaction: &Transaction<'_>,
         news: RoundNews,
         placement: &Placement,
         wakeup: Option<&str>,
-    ) -> Result<Option<RunEnd>, StoreError> {
+    ) -> Result<(), StoreError> {
         self.is_new = false;
         self.take_in(transaction, news, placement)?;
         self.place_rest(transaction, placement)?;
-        loop {
-            self.write_records(transaction)?;
-            self.leave_queues(transaction)?;
-            let committed = self.admit(transaction, placement, wakeup)?;
-            for start in self.state.on_committed(committed) {
-                let left = self.state.schedule().time_left(start.grant.work);
-                let order = self.state.begin_attempt(start);
-                self.write_order(transaction, order, left, placement)?;
+        self.give_back_names(transaction)?;
+        self.wake_refused(transaction, wakeup)
+    }
+
+    /// Searches again for a step that may start: there may be room in the capacity that the run shares.
+    pub(crate) fn search_again(&mut self) {
+        self.state.schedule_mut().apply(Input::RetrySearch).expect("it can always search");
+    }
+
+    /// Starts the first step that fits, if its names are free, at the worker with the most room. Returns
+    /// whether there was one, and others may follow.
+    pub(crate) fn start_next(
+        &mut self,
+        transaction: &Transaction<'_>,
+        placement: &Placement,
+        wakeup: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let Some((life, process)) = placement.roomiest().filter(|_| self.is_open()) else {
+            return Ok(false);
+        };
+        let Some(grant) = self.state.schedule_mut().take_next() else { return Ok(false) };
+        // The names of an attempt belong to the life that executes it.
+        let claimant = Claimant { process: Some(process), wakeup };
+        let admit = |claims: &mut NameClaims<'_>, schedule: &mut Schedule| {
+            claims.admit_one(schedule, grant)
+        };
+        let admitted = self.with_claims(transaction, claimant, admit)?;
+        let mut committed = Committed::default();
+        match admitted {
+            Admitted::Began(start) => {
+                placement.take_slot(life);
+                self.placed.insert(grant.work, life.clone());
+                committed.starts.push(start);
             }
-            self.state.publish(&mut |_| {});
-            let mut orders = self.state.take_orders();
+            Admitted::Refused(why) => committed.refusals.push((grant.work, why)),
+        }
+        for start in self.state.on_committed(committed) {
+            let left = self.state.schedule().time_left(start.grant.work);
+            let order = self.state.begin_attempt(start);
+            self.write_order(transaction, order, left, placement)?;
+        }
+        Ok(true)
+    }
+
+    /// Writes everything that follows from what was decided.
+    pub(crate) fn end_round(
+        &mut self,
+        transaction: &Transaction<'_>,
+        placement: &Placement,
+        wakeup: Option<&str>,
+    ) -> Result<RoundEnd, StoreError> {
+        self.state.publish(&mut |_| {});
+        let mut orders = self.state.take_orders();
+        orders.extend(self.state.take_due_orders());
+        if self.state.begin_closing() {
             orders.extend(self.state.take_due_orders());
-            if self.state.begin_closing() {
-                orders.extend(self.state.take_due_orders());
-            }
-            for order in orders {
-                self.write_order(transaction, order, None, placement)?;
-            }
-            for (id, mode) in self.state.take_stops() {
-                self.wish(transaction, id, mode)?;
-            }
-            if !self.state.has_decisions() && !self.state.has_records() {
-                break;
-            }
+        }
+        for order in orders {
+            self.write_order(transaction, order, None, placement)?;
+        }
+        for (id, mode) in self.state.take_stops() {
+            self.wish(transaction, id, mode)?;
+        }
+        if self.state.has_decisions() || self.state.has_records() {
             self.state.on_tick();
             self.state.on_all_taken_in();
+            self.give_back_names(transaction)?;
+            self.wake_refused(transaction, wakeup)?;
+            return Ok(RoundEnd::MayStart);
         }
         self.append(transaction)?;
-        self.end(transaction)
+        Ok(self.end(transaction)?.map_or(RoundEnd::Done, RoundEnd::Over))
     }
 
     fn take_in(
@@ -253,9 +316,6 @@ impl ServedRun {
         }
         self.state.go_on();
         self.state.on_tick();
-        if news.woken {
-            self.state.schedule_mut().apply(Input::RetrySearch).expect("it can always search");
-        }
         self.state.on_events(&news.events);
         let mut decided = false;
         for Request { number, text, .. } in news.requests {
@@ -270,39 +330,49 @@ impl ServedRun {
         Ok(())
     }
 
-    /// Begins every work that fits and has its names, each at the worker with the most room.
-    fn admit(
+    /// Returns whether steps may start.
+    fn is_open(&self) -> bool {
+        self.state.admission() == Admission::Open
+    }
+
+    /// Stores how attempts have ended, and gives back what they and ended steps have of names.
+    fn give_back_names(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        self.write_records(transaction)?;
+        self.leave_queues(transaction)
+    }
+
+    /// Wakes the steps that a name has refused and that may have it now.
+    fn wake_refused(
         &mut self,
         transaction: &Transaction<'_>,
-        placement: &Placement,
         wakeup: Option<&str>,
-    ) -> Result<Committed, StoreError> {
-        if self.state.admission() == Admission::Closed || !placement.has_workers() {
-            return Ok(Committed::default());
+    ) -> Result<(), StoreError> {
+        if !self.shares_names || !self.is_open() {
+            return Ok(());
         }
+        let claimant = Claimant { process: None, wakeup };
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is for claims of one lifetime, and the closure for all"
+        )]
+        self.with_claims(transaction, claimant, |claims, schedule| claims.wake_refused(schedule))
+    }
+
+    /// Calls `act` with what claims names for the run.
+    fn with_claims<T>(
+        &mut self,
+        transaction: &Transaction<'_>,
+        claimant: Claimant<'_>,
+        act: impl FnOnce(&mut NameClaims<'_>, &mut Schedule) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let identity = self.state.identity().clone();
-        let schedule = self.state.schedule_mut();
-        let process = self.leader.process();
-        let mut claims = NameClaims::new(transaction, &identity, process, &self.cleared, wakeup);
-        if self.shares_names {
-            claims.wake_refused(schedule)?;
-        }
-        let mut committed = Committed::default();
-        while let Some(grant) = schedule.take_next() {
-            // The names of an attempt belong to the life that executes it.
-            let (life, process) = placement.roomiest().expect("there are workers");
-            claims.process = process;
-            match claims.admit_one(schedule, grant)? {
-                Admitted::Began(start) => {
-                    placement.take_slot(life);
-                    self.placed.insert(grant.work, life.clone());
-                    committed.starts.push(start);
-                }
-                Admitted::Refused(why) => committed.refusals.push((grant.work, why)),
-            }
-        }
+        let (own, Claimant { process, wakeup }) = (self.leader.process(), claimant);
+        let claims = NameClaims::new(transaction, &identity, own, &self.cleared, wakeup);
+        let mut claims = claims.silent();
+        claims.process = process.unwrap_or(own);
+        let result = act(&mut claims, self.state.schedule_mut());
         self.leftovers.append(&mut claims.leftovers);
-        Ok(committed)
+        result
     }
 
     /// Writes an order, which may run for the time that is `left`.

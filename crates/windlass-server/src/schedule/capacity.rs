@@ -90,7 +90,7 @@ impl RunCapacity {
         let limit = slots.map(|slots| ResourceCost::new().with(SLOTS, Amount::from(slots)));
         let level = tree.add_level(run, &limit.unwrap_or_default());
         levels.insert(0, level);
-        let client = tree.add_client(level);
+        let client = tree.add_client_with(level, plan.priority);
         Self { shared: shared.clone(), client, levels }
     }
 

@@ -22,8 +22,9 @@ use windlass_store::{
 
 use super::placement::Placement;
 use super::texts::{ReportText, id_of};
+use super::turns::Turns;
 use crate::coordinator::RunError;
-use crate::coordinator::served::{RoundNews, ServedRun};
+use crate::coordinator::served::{RoundEnd, RoundNews, ServedRun};
 use crate::heartbeat::Heartbeat;
 use crate::lock_client::patience;
 use crate::poll::poll;
@@ -108,11 +109,9 @@ struct Lead {
 /// What the leading scheduler knows of the runs.
 struct Runs {
     served: BTreeMap<String, ServedRun>,
-    /// Which run takes from the shared capacity as which client, and the place of each run in the order of
-    /// submission.
+    /// Which run takes from the shared capacity as which client.
     by_client: BTreeMap<ClientId, String>,
-    places: BTreeMap<String, u64>,
-    last_place: u64,
+    turns: Turns,
     /// The runs that cannot be led.
     refused: BTreeSet<String>,
     capacity: SharedCapacity,
@@ -309,8 +308,7 @@ impl Runs {
         Self {
             served: BTreeMap::new(),
             by_client: BTreeMap::new(),
-            places: BTreeMap::new(),
-            last_place: 0,
+            turns: Turns::default(),
             refused: BTreeSet::new(),
             capacity: SharedCapacity::new(&ResourceCost::new()),
             placement: Placement::default(),
@@ -375,8 +373,7 @@ impl Runs {
                 Ok(run) => {
                     run.count_busy(&self.placement);
                     self.by_client.insert(run.client(), id.clone());
-                    self.last_place += 1;
-                    self.places.insert(id.clone(), self.last_place);
+                    self.turns.add(&id, run.priority());
                     self.served.insert(id.clone(), run);
                     news.push(SchedulerNews::Began { run: id, workflow });
                 }
@@ -398,39 +395,67 @@ impl Runs {
     ) -> Result<(), StoreError> {
         let changed = self.placement.look(transaction)?;
         self.capacity.set_limits(&self.placement.limit());
-        let news_of_runs = self.news(transaction)?;
-        let all = changed || std::mem::take(&mut self.workers_changed);
-        let mut open: BTreeMap<u64, (String, RoundNews)> = BTreeMap::new();
-        for (run, place) in &self.places {
-            if all || news_of_runs.contains_key(run) {
-                open.insert(*place, (run.clone(), RoundNews::default()));
+        let mut news_of_runs = self.news(transaction)?;
+        if changed || std::mem::take(&mut self.workers_changed) {
+            for run in self.served.keys() {
+                news_of_runs.entry(run.clone()).or_default();
             }
         }
-        for (run, news) in news_of_runs {
-            open.insert(self.places[&run], (run, news));
+        let mut open = BTreeSet::new();
+        for (id, round) in news_of_runs {
+            let run = self.served.get_mut(&id).expect("news is for known runs");
+            run.begin_round(transaction, round, &self.placement, Some(wakeup))?;
+            self.turns.want(&id);
+            open.insert(id);
         }
         loop {
-            for client in self.capacity.take_woken() {
-                if let Some(run) = self.by_client.get(&client) {
-                    let place = self.places[run];
-                    open.entry(place)
-                        .or_insert_with(|| (run.clone(), RoundNews::default()))
-                        .1
-                        .woken = true;
+            self.start_in_turn(transaction, wakeup, &mut open)?;
+            let Some(id) = open.pop_first() else { return Ok(()) };
+            let run = self.served.get_mut(&id).expect("only a known run decides");
+            match run.end_round(transaction, &self.placement, Some(wakeup))? {
+                RoundEnd::Done => {}
+                RoundEnd::MayStart => {
+                    self.turns.want(&id);
+                    open.insert(id);
+                }
+                RoundEnd::Over(end) => {
+                    self.remove(&id);
+                    news.push(SchedulerNews::Ended { run: id, end });
                 }
             }
-            let Some((_, (id, round))) = open.pop_first() else { return Ok(()) };
-            let run = self.served.get_mut(&id).expect("news is for known runs");
-            let ended = run.decide(transaction, round, &self.placement, Some(wakeup))?;
-            if let Some(end) = ended {
-                let run = self.served.remove(&id).expect("it was there just now");
-                self.by_client.remove(&run.client());
-                let place = self.places.remove(&id).expect("it was there just now");
-                run.leave_capacity();
-                open.remove(&place);
-                news.push(SchedulerNews::Ended { run: id, end });
-            }
         }
+    }
+
+    /// Has the runs start steps, one at a time and in turn, until none finds room for another. Adds those
+    /// that have decided something to `open`.
+    fn start_in_turn(
+        &mut self,
+        transaction: &Transaction<'_>,
+        wakeup: &str,
+        open: &mut BTreeSet<String>,
+    ) -> Result<(), StoreError> {
+        loop {
+            for client in self.capacity.take_woken() {
+                if let Some(id) = self.by_client.get(&client) {
+                    self.served.get_mut(id).expect("it has a client").search_again();
+                    self.turns.want(id);
+                }
+            }
+            let Some(id) = self.turns.next() else { return Ok(()) };
+            let run = self.served.get_mut(&id).expect("only a known run has a turn");
+            if run.start_next(transaction, &self.placement, Some(wakeup))? {
+                self.turns.took(&id);
+            }
+            open.insert(id);
+        }
+    }
+
+    /// Forgets a run that has ended.
+    fn remove(&mut self, id: &str) {
+        let run = self.served.remove(id).expect("it was there just now");
+        self.by_client.remove(&run.client());
+        self.turns.remove(id);
+        run.leave_capacity();
     }
 
     /// Returns what concerns each run.

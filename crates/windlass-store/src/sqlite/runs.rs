@@ -27,19 +27,21 @@ impl RunTables for SqliteTables<'_> {
     }
 
     fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
-        let RunRecord { id, workflow, file, text, dir, params, steps, jobs, uid, env } = run;
-        let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, uid, created_ms, env) \
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        let RunRecord { id, workflow, file, text, dir, params, steps, jobs, priority, uid, env } =
+            run;
+        let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, uid, created_ms, env, priority) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
         let dir = dir.to_string_lossy();
         let (params, steps) = (to_json(params), to_json(steps));
         let env = env.as_ref().map(to_json);
-        let row = params![id, workflow, file, text, dir, params, steps, jobs, uid, at_ms, env];
+        let row =
+            params![id, workflow, file, text, dir, params, steps, jobs, uid, at_ms, env, priority];
         self.execute(insert, row)?;
         Ok(())
     }
 
     fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
-        let query = "SELECT id, workflow, file, text, dir, params, steps, jobs, uid, env FROM run \
+        let query = "SELECT id, workflow, file, text, dir, params, steps, jobs, uid, env, priority FROM run \
             WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
         self.all(query, [prefix], |row| {
             Ok(RunRecord {
@@ -53,6 +55,7 @@ impl RunTables for SqliteTables<'_> {
                 jobs: row.get(7)?,
                 uid: row.get(8)?,
                 env: from_json(row, 9)?,
+                priority: row.get(10)?,
             })
         })
     }

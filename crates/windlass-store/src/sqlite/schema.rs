@@ -17,7 +17,7 @@ use crate::wakeup::unique;
 /// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 7;
+pub(super) const VERSION: i32 = 8;
 
 /// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,8 @@ fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     from_3(transaction)?;
     from_4(transaction)?;
     from_5(transaction)?;
-    from_6(transaction)
+    from_6(transaction)?;
+    from_7(transaction)
 }
 
 /// Migrates the tables from an older version.
@@ -111,7 +112,10 @@ fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError
     if version <= 5 {
         from_5(transaction)?;
     }
-    from_6(transaction)
+    if version <= 6 {
+        from_6(transaction)?;
+    }
+    from_7(transaction)
 }
 
 fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
@@ -133,6 +137,10 @@ fn from_5(transaction: &Transaction<'_>) -> Result<(), StoreError> {
 
 fn from_6(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(transaction.execute_batch(include_str!("migrate-7.sql"))?)
+}
+
+fn from_7(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    Ok(transaction.execute_batch(include_str!("migrate-8.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

@@ -33,7 +33,8 @@ pub(in crate::coordinator) struct NameClaims<'a> {
     cleared: &'a [(Name, Token)],
     /// The wake-up to notify when a waiter of the run comes first.
     wakeup: Option<&'a str>,
-    refusals: Refusals<'a>,
+    /// None if no user reads why a step is refused.
+    refusals: Option<Refusals<'a>>,
     /// What dead holders have left running and has to end before a name is free.
     pub(in crate::coordinator) leftovers: Vec<Leftover>,
 }
@@ -55,9 +56,14 @@ impl<'a> NameClaims<'a> {
         cleared: &'a [(Name, Token)],
         wakeup: Option<&'a str>,
     ) -> Self {
-        let refusals = Refusals::new(transaction, identity);
+        let refusals = Some(Refusals::new(transaction, identity));
         let (waiter, leftovers) = (process, Vec::new());
         Self { transaction, identity, process, waiter, cleared, wakeup, refusals, leftovers }
+    }
+
+    /// Looks no holder up to say why a step is refused.
+    pub(in crate::coordinator) fn silent(self) -> Self {
+        Self { refusals: None, ..self }
     }
 
     /// Takes every work that fits inside the run, and begins those whose names are free. The others
@@ -102,7 +108,10 @@ impl<'a> NameClaims<'a> {
                 Ok(Admitted::Began(Start { names, ..Start::plain(grant) }))
             }
             Claimed::Refused(refused) => {
-                let why = self.refusals.describe(&refused)?;
+                let why = match &mut self.refusals {
+                    Some(refusals) => refusals.describe(&refused)?,
+                    None => String::new(),
+                };
                 self.leftovers.extend(refused.leftovers);
                 schedule.refuse(grant, needs).expect(known);
                 Ok(Admitted::Refused(why))
@@ -174,7 +183,8 @@ impl<'a> NameClaims<'a> {
         let tree = Some(&tree);
         let terms = terms(schedule.plan());
         let (ended, wakeup) = (self.cleared, self.wakeup);
-        act(&Claim { process, waiter, tree, ended, wakeup, terms, ..Claim::new(&holder, needs) })
+        let (priority, claim) = (i64::from(schedule.plan().priority), Claim::new(&holder, needs));
+        act(&Claim { process, waiter, tree, ended, wakeup, terms, priority, ..claim })
     }
 }
 

@@ -94,6 +94,7 @@ pub(super) fn a_run_comes_back_as_it_was_submitted(on: &mut Fixture) {
         params: [("k".to_owned(), "v\n".to_owned())].into(),
         steps: vec!["a[1]".to_owned()],
         jobs: Some(3),
+        priority: Some(-7),
         dir: "/a b".into(),
         ..RunRecord::default()
     };
