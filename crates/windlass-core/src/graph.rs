@@ -18,7 +18,7 @@ mod state;
 
 pub use error::{AddEdgeError, AddNodeError, NodeError};
 pub use state::NodeState;
-use state::Step;
+use state::NodeStep;
 
 /// A graph of dependencies between keys, with a state for each key.
 ///
@@ -116,7 +116,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         let key = key.borrow();
         let node = self.expect_known(key)?;
         match self.nodes[node].state {
-            NodeState::Ready => self.step(node, Step::Start),
+            NodeState::Ready => self.step(node, NodeStep::Start),
             state => return Err(NodeError::NotReady { key: key.clone(), state }),
         }
         Ok(())
@@ -128,7 +128,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         let key = key.borrow();
         let node = self.expect_known(key)?;
         match self.nodes[node].state {
-            NodeState::Running => self.step(node, Step::Complete),
+            NodeState::Running => self.step(node, NodeStep::Complete),
             state => return Err(NodeError::NotRunning { key: key.clone(), state }),
         }
         Ok(self.unblock_dependents(node))
@@ -139,10 +139,10 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         let key = key.borrow();
         let node = self.expect_known(key)?;
         match self.nodes[node].state {
-            NodeState::Running => self.step(node, Step::Fail),
+            NodeState::Running => self.step(node, NodeStep::Fail),
             state => return Err(NodeError::NotRunning { key: key.clone(), state }),
         }
-        self.step(node, Step::Retry);
+        self.step(node, NodeStep::Retry);
         Ok(())
     }
 
@@ -291,7 +291,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
             cursor = next;
             let left = self.dag.meet(edge.node);
             if left == 0 && self.nodes[edge.node].state == NodeState::Pending {
-                self.step(edge.node, Step::Unblock);
+                self.step(edge.node, NodeStep::Unblock);
                 ready.push(self.nodes[edge.node].key.clone());
             }
         }
@@ -299,7 +299,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
     }
 
     fn abort_with_dependents(&mut self, node: usize) -> Vec<K> {
-        self.step(node, Step::Abort);
+        self.step(node, NodeStep::Abort);
         let mut aborted = vec![self.nodes[node].key.clone()];
         let mut level = VecDeque::from([node]);
         while let Some(node) = level.pop_front() {
@@ -307,7 +307,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
             while let Some((edge, next)) = self.dag.follow(cursor) {
                 cursor = next;
                 if !self.nodes[edge.node].state.is_terminal() {
-                    self.step(edge.node, Step::Abort);
+                    self.step(edge.node, NodeStep::Abort);
                     aborted.push(self.nodes[edge.node].key.clone());
                     level.push_back(edge.node);
                 }
@@ -318,7 +318,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
 
     /// Changes the state of a node. Only this function does, and it updates everything derived from
     /// states.
-    fn step(&mut self, node: usize, step: Step) {
+    fn step(&mut self, node: usize, step: NodeStep) {
         let entry = &mut self.nodes[node];
         let from = entry.state;
         let to = from.after(step).unwrap_or_else(|| panic!("{step:?} of a node that is {from}"));

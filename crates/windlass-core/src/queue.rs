@@ -76,14 +76,14 @@ struct BlockedGroups {
     groups: Tournament,
     /// Whether the counter may have more room than when it refused these groups.
     open: bool,
-    watch: Watch,
+    watch: WatchState,
     /// When time alone makes room, if it does.
     wake: Option<Timestamp>,
 }
 
 /// Whether the capacity still notifies this engine about the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
+pub(crate) enum WatchState {
     Kept,
     Gone,
 }
@@ -227,10 +227,10 @@ impl ReadyQueue {
     }
 
     /// Makes all blocked groups candidates again.
-    pub(crate) fn unblock_all(&mut self, watch: Watch) {
+    pub(crate) fn unblock_all(&mut self, watch: WatchState) {
         for refused in &mut self.blocked {
             refused.open = true;
-            if watch == Watch::Gone {
+            if watch == WatchState::Gone {
                 refused.watch = watch;
             }
         }
@@ -241,7 +241,7 @@ impl ReadyQueue {
     /// counter, and returns when time alone will make that much room.
     pub(crate) fn watch_blocked(
         &mut self,
-        mut watch: impl FnMut(CounterKey, Watch, Amount) -> Option<Timestamp>,
+        mut watch: impl FnMut(CounterKey, WatchState, Amount) -> Option<Timestamp>,
     ) {
         let sole = self.sole_block();
         for (place, refused) in self.blocked.iter_mut().enumerate() {
@@ -255,7 +255,7 @@ impl ReadyQueue {
                 None => refused.groups.smallest().map(Amount::from_steps),
             };
             let wake = least.and_then(|least| watch(refused.counter, refused.watch, least));
-            refused.watch = if least.is_some() { Watch::Kept } else { refused.watch };
+            refused.watch = if least.is_some() { WatchState::Kept } else { refused.watch };
             refused.wake = wake.filter(|wake| *wake < Timestamp::MAX);
         }
     }
@@ -265,7 +265,7 @@ impl ReadyQueue {
     pub(crate) fn awaited_by_all(&self) -> Option<(CounterKey, Amount)> {
         let block = self.sole_block()??;
         let refused = &self.blocked[block.place as usize];
-        (refused.watch == Watch::Kept).then_some((refused.counter, block.wanted))
+        (refused.watch == WatchState::Kept).then_some((refused.counter, block.wanted))
     }
 
     fn has_blocked(&self) -> bool {
@@ -443,7 +443,7 @@ impl ReadyQueue {
                 counter,
                 groups: Tournament::default(),
                 open: true,
-                watch: Watch::Gone,
+                watch: WatchState::Gone,
                 wake: None,
             });
             self.blocked.len() - 1

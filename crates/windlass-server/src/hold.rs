@@ -182,7 +182,7 @@ struct Held {
 impl Held {
     fn run(&self, store: &Store, order: &Hold, signals: &SignalPipe) -> Result<i32, HoldError> {
         let group = GroupChoice::for_terminal();
-        let mut running = Running::start(self, order, group, store.dir())?;
+        let mut running = RunningCommand::start(self, order, group, store.dir())?;
         let beat = self.beat(order, &running);
         if beat.is_late() {
             // This process was suspended before the command began, and another holder that found no process
@@ -203,7 +203,7 @@ impl Held {
         Ok(ended.expect("the wait has no time limit"))
     }
 
-    fn beat(&self, order: &Hold, running: &Running) -> HeldNames {
+    fn beat(&self, order: &Hold, running: &RunningCommand) -> HeldNames {
         HeldNames {
             holder: self.holder.clone(),
             names: self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect(),
@@ -243,12 +243,12 @@ impl Held {
 }
 
 /// The command while it runs.
-struct Running {
+struct RunningCommand {
     child: Spawned,
     group: GroupChoice,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts the command, in which `windlass` uses the same store unless it says otherwise.
     fn start(
         held: &Held,

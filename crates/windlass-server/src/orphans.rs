@@ -13,7 +13,7 @@ use rustix::process::{getpid, set_child_subreaper, test_kill_process};
 
 use crate::attempt::pid;
 use crate::limit_tag::LimitTag;
-use crate::proc_fs::{self, Found, Process, Stage};
+use crate::proc_fs::{self, Found, LifeStage, Process};
 use crate::search::Sight;
 use crate::spawn::{is_spawned, reap};
 
@@ -34,7 +34,7 @@ pub(crate) struct Orphans {
 /// An orphan that is alive.
 pub(crate) struct Orphan {
     pub(crate) process: Process,
-    pub(crate) stage: Stage,
+    pub(crate) stage: LifeStage,
     /// The tags in its environment.
     pub(crate) tags: Vec<Vec<u8>>,
     /// The tag in its resource limit.
@@ -92,7 +92,7 @@ impl Orphans {
             {
                 Ok(Child::Stranger)
             }
-            Found::Process(process, Stage::Ended) => {
+            Found::Process(process, LifeStage::Ended) => {
                 match pid(process.pid).map_or(Ok(None), reap) {
                     // Another run in this process may have been faster.
                     Err(error) if error.raw_os_error() != Some(Errno::CHILD.raw_os_error()) => {

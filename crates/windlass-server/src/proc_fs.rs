@@ -89,7 +89,7 @@ pub(crate) fn newest() -> Option<u32> {
 /// Returns a process if it is alive.
 pub(crate) fn alive(pid: u32) -> Option<Process> {
     match stat(pid) {
-        Ok(Found::Process(process, stage)) => (stage != Stage::Ended).then_some(process),
+        Ok(Found::Process(process, stage)) => (stage != LifeStage::Ended).then_some(process),
         _ => None,
     }
 }
@@ -102,7 +102,7 @@ pub(crate) fn is_alive(process: &Process) -> bool {
 /// The state of a pid in `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    Process(Process, Stage),
+    Process(Process, LifeStage),
     /// It belongs to a process that this one may not inspect.
     Hidden,
     /// No process has it.
@@ -111,7 +111,7 @@ pub(crate) enum Found {
 
 /// How far the life of a process has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum LifeStage {
     Running,
     /// Its first thread has no memory, and so no environment that can be read: the process is ending, its
     /// other threads continue, or it belongs to the kernel.
@@ -151,12 +151,12 @@ impl Stat {
         self.0.get(place)?.parse().ok()
     }
 
-    fn process(&self, pid: u32) -> Option<(Process, Stage)> {
+    fn process(&self, pid: u32) -> Option<(Process, LifeStage)> {
         let [parent, group, session] = [self.number(1)?, self.number(2)?, self.number(3)?];
         let stage = match self.number::<u64>(20)? {
-            0 if self.is_first_thread_over() && !self.has_other_threads() => Stage::Ended,
-            0 => Stage::Exiting,
-            _ => Stage::Running,
+            0 if self.is_first_thread_over() && !self.has_other_threads() => LifeStage::Ended,
+            0 => LifeStage::Exiting,
+            _ => LifeStage::Running,
         };
         Some((Process { pid, parent, group, session, started: self.number(19)? }, stage))
     }

@@ -34,7 +34,7 @@ use windlass_store::ProcessTree;
 use self::closing::Closing;
 pub(crate) use self::job::{Job, JobSettings, LeftoverPolicy, NotStarted, Prepared};
 use self::poller::{Events, Poller};
-use self::running::{Owner, Running, RunningJobs, Scope, TreeState};
+use self::running::{Owner, RunningJob, RunningJobs, Scope, TreeState};
 use crate::attempt::{Ready, pid};
 use crate::channel::{Receiver, Sender, channel};
 use crate::ended::{Ended, Exit};
@@ -139,7 +139,7 @@ impl Processes {
         let Prepared { job, settings, log, .. } = prepared;
         self.pipes.add(process.id(), LogPipe::new(reader, log));
         let (tree, plan, signalled) = (TreeState::Free, None, Vec::new());
-        self.running.insert(job, Running { process, born, settings, tree, plan, signalled });
+        self.running.insert(job, RunningJob { process, born, settings, tree, plan, signalled });
         Ok(())
     }
 
@@ -380,7 +380,7 @@ impl Processes {
     /// Reaps the process of a job of which nothing else is left, except the processes `left`, which cannot be
     /// ended. Returns how it ended, unless its log or its outputs take time.
     fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
-        let Running { process, settings, signalled, .. } = self.running.remove(job)?;
+        let RunningJob { process, settings, signalled, .. } = self.running.remove(job)?;
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());

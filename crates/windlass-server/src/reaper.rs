@@ -84,11 +84,11 @@ pub(crate) struct Gone {
 
 /// The thread that ends trees, until it is dropped.
 pub(crate) struct Reaper {
-    orders: Sender<Order>,
+    orders: Sender<ReaperCommand>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-enum Order {
+enum ReaperCommand {
     End(KillRequest),
     /// Ends a tree no later than the plan says.
     Hasten(Job, KillPlan),
@@ -99,21 +99,21 @@ impl Reaper {
     /// Starts the thread, which calls `report` once for every tree.
     pub(crate) fn start(report: impl Fn(Gone) + Send + 'static) -> io::Result<Self> {
         let (orders, taken) = channel()?;
-        let ending = move || Ending { trees: BTreeMap::new(), report }.run(&taken);
+        let ending = move || ReaperThread { trees: BTreeMap::new(), report }.run(&taken);
         let thread = thread::Builder::new().spawn(ending)?;
         Ok(Self { orders, thread: Some(thread) })
     }
 
     pub(crate) fn end(&self, request: KillRequest) {
-        self.order(Order::End(request));
+        self.order(ReaperCommand::End(request));
     }
 
     /// Ends a tree no later than `plan` says, unless it has ended.
     pub(crate) fn hasten(&self, job: Job, plan: KillPlan) {
-        self.order(Order::Hasten(job, plan));
+        self.order(ReaperCommand::Hasten(job, plan));
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: ReaperCommand) {
         // The thread runs until `Stop`, unless it has panicked, which was reported.
         let _ = self.orders.send(order);
     }
@@ -121,7 +121,7 @@ impl Reaper {
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        self.order(Order::Stop);
+        self.order(ReaperCommand::Stop);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been reported.
             let _ = thread.join();
@@ -130,7 +130,7 @@ impl Drop for Reaper {
 }
 
 /// The state of the thread.
-struct Ending<T> {
+struct ReaperThread<T> {
     trees: BTreeMap<Job, Dying>,
     report: T,
 }
@@ -145,20 +145,20 @@ struct Dying {
     watched: Vec<OwnedFd>,
 }
 
-impl<T: Fn(Gone)> Ending<T> {
-    fn run(mut self, orders: &Receiver<Order>) {
+impl<T: Fn(Gone)> ReaperThread<T> {
+    fn run(mut self, orders: &Receiver<ReaperCommand>) {
         loop {
             for order in orders.take() {
                 match order {
-                    Order::End(request) => {
+                    ReaperCommand::End(request) => {
                         self.trees.insert(request.job, Dying::new(request));
                     }
-                    Order::Hasten(job, plan) => {
+                    ReaperCommand::Hasten(job, plan) => {
                         if let Some(Dying { request, .. }) = self.trees.get_mut(&job) {
                             request.plan = request.plan.or_earlier(plan);
                         }
                     }
-                    Order::Stop => return,
+                    ReaperCommand::Stop => return,
                 }
             }
             self.look();
@@ -198,7 +198,7 @@ impl<T: Fn(Gone)> Ending<T> {
     }
 
     /// Waits until all known processes of a tree have ended, a plan has something due, or an order comes.
-    fn wait(&mut self, orders: &Receiver<Order>) {
+    fn wait(&mut self, orders: &Receiver<ReaperCommand>) {
         loop {
             let now = Instant::now();
             if self.trees.values().any(|dying| dying.watched.is_empty()) {

@@ -20,7 +20,7 @@ use std::io;
 use windlass_store::{ProcessGroup, ProcessTree};
 
 use crate::limit_tag::{LimitTag, TagPattern};
-use crate::proc_fs::{self, Found, Process, Stage};
+use crate::proc_fs::{self, Found, LifeStage, Process};
 
 /// How many listings in a row have to be complete.
 const COMPLETE_ROUNDS: usize = 2;
@@ -139,7 +139,7 @@ struct Search<'a, T> {
 /// A process, as the search has read it.
 struct Seen {
     process: Process,
-    stage: Stage,
+    stage: LifeStage,
     /// The process that was its parent when it was read.
     parent: Option<Identity>,
     /// The places of the trees whose tags it carries.
@@ -202,7 +202,7 @@ impl<'a, T: ProcessTable> Search<'a, T> {
                 continue;
             }
             let look = self.look_at(pid, at_sight)?;
-            if !matches!(look, Look::Hidden | Look::Seen(Seen { stage: Stage::Running, .. })) {
+            if !matches!(look, Look::Hidden | Look::Seen(Seen { stage: LifeStage::Running, .. })) {
                 sight = Sight::Partial;
             }
             let seen = match look {
@@ -241,7 +241,7 @@ impl<'a, T: ProcessTable> Search<'a, T> {
         if !places.is_empty() && process.started >= self.began {
             places = self.places(pid)?;
         }
-        if stage == Stage::Running {
+        if stage == LifeStage::Running {
             places.iter().for_each(|place| at_sight(*place, &process));
         }
         let parent = if places.is_empty() { self.parent(&process)? } else { None };
@@ -308,7 +308,7 @@ impl<'a, T: ProcessTable> Search<'a, T> {
 
     fn if_alive(&self, process: Process) -> io::Result<Option<Process>> {
         Ok(match self.table.stat(process.pid)? {
-            Found::Process(now, stage) if stage != Stage::Ended => {
+            Found::Process(now, stage) if stage != LifeStage::Ended => {
                 (identity(&now) == identity(&process)).then_some(now)
             }
             _ => None,

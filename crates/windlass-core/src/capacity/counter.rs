@@ -18,7 +18,7 @@ pub(super) struct Counter {
     /// The number of refusals so far.
     pub(super) refusals: u64,
     /// Absent until a client has waited here, to keep other counters small.
-    waiting: Option<Box<Waiting>>,
+    waiting: Option<Box<Contenders>>,
 }
 
 /// A take visits one counter per level and resource, so a counter fits in a cache line.
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Waiting {
+struct Contenders {
     reservations: Reservations,
     /// The clients that were refused here and have not been notified since.
     watchers: Watchers,
@@ -135,7 +135,7 @@ impl Counter {
             && !waiting.watchers.is_empty()
         {
             let horizon = horizon(&self.kind, self.in_use);
-            let Waiting { reservations, watchers } = &mut **waiting;
+            let Contenders { reservations, watchers } = &mut **waiting;
             let near = |turn| turn == 0 || reservations.sum_before(turn) < horizon;
             return watchers.notify_others(giver, near, wakes);
         }
@@ -215,7 +215,7 @@ impl Counter {
     /// As [`Counter::wake`], after a client has taken what was reserved for it. At a rate or a
     /// quota this changes nothing for armed clients.
     pub(super) fn wake_next(&mut self, wakes: &mut Vec<ClientId>) {
-        if let Some(Waiting { reservations, watchers }) = self.waiting.as_deref_mut() {
+        if let Some(Contenders { reservations, watchers }) = self.waiting.as_deref_mut() {
             let horizon = horizon(&self.kind, self.in_use);
             watchers
                 .notify_unarmed(|turn| turn == 0 || reservations.sum_before(turn) < horizon, wakes);
@@ -234,7 +234,7 @@ fn horizon(kind: &Kind, in_use: i128) -> i128 {
     }
 }
 
-impl Waiting {
+impl Contenders {
     /// Separate, so that a release stays small where no client watches.
     #[cold]
     fn wake(&mut self, horizon: i128, wakes: &mut Vec<ClientId>) {

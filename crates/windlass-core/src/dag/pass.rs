@@ -138,7 +138,7 @@ impl<'a> Pass<'a> {
         let (start, _) = self.nodes.iter().find(|(_, visit)| visit.waits > 0)?;
         let new_sources = self.new_sources();
         // Each remaining node has a remaining source, so a walk towards sources finds a cycle.
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<WalkStep> = Vec::new();
         let mut seen = BTreeMap::new();
         let mut node = start;
         while !seen.contains_key(&node) {
@@ -158,18 +158,18 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns a remaining source of `node`.
-    fn step_back(&self, node: usize, new_sources: &BTreeMap<usize, Step>) -> Step {
+    fn step_back(&self, node: usize, new_sources: &BTreeMap<usize, WalkStep>) -> WalkStep {
         let mut old = self.live_sources(node).filter(|&from| self.nodes[from].waits > 0);
-        let old = old.next().map(|from| Step { from, new: None });
+        let old = old.next().map(|from| WalkStep { from, new: None });
         old.or_else(|| new_sources.get(&node).copied()).expect("a node that waits has a source")
     }
 
     /// Returns, for each node, the first new edge into it from a remaining node.
-    fn new_sources(&self) -> BTreeMap<usize, Step> {
+    fn new_sources(&self) -> BTreeMap<usize, WalkStep> {
         let mut sources = BTreeMap::new();
         for (index, &(from, to, _)) in self.edges.iter().enumerate() {
             if self.nodes[from].waits > 0 {
-                sources.entry(to).or_insert(Step { from, new: Some(index) });
+                sources.entry(to).or_insert(WalkStep { from, new: Some(index) });
             }
         }
         sources
@@ -183,7 +183,7 @@ impl<'a> Pass<'a> {
 
 /// The source of an edge on the walk, and its index if it is new.
 #[derive(Clone, Copy)]
-struct Step {
+struct WalkStep {
     from: usize,
     new: Option<usize>,
 }

@@ -15,7 +15,7 @@ use crate::capacity::{CapacityTree, CostError, Demand, Place, Refusal, Shortage}
 use crate::fact::World;
 use crate::metrics::AdmissionCounts;
 use crate::phase::{Phase, Step};
-use crate::queue::{Candidate, CounterKey, QueueKind, Queues, Watch};
+use crate::queue::{Candidate, CounterKey, QueueKind, Queues, WatchState};
 use crate::{Ageing, Amount, ClientId, CostId, ResourceCost, Timestamp, WorkId};
 
 mod clock;
@@ -219,13 +219,13 @@ impl Admission {
             (true, _, _) => world.capacity.take(self.client, demand, there),
             (false, Phase::Granted, _) => {
                 let wakes = world.capacity.take_back(self.client, demand, there);
-                self.wake(world, &wakes, Watch::Gone);
+                self.wake(world, &wakes, WatchState::Gone);
             }
             (false, _, _) => {
                 let known = world.wakes.len();
                 if world.capacity.give_back_to(self.client, demand, world.wakes) {
                     self.idle = None;
-                    self.queues.unblock_all(Watch::Kept);
+                    self.queues.unblock_all(WatchState::Kept);
                 }
                 if world.wakes.len() > known + 1 {
                     world.wakes[known..].sort_unstable();
@@ -342,7 +342,7 @@ impl Admission {
             QueueKind::Resuming => world.capacity.reserve_to_resume(self.client, owner, &refusal),
         };
         self.reserved_for = Some(first.work);
-        self.wake(world, &wakes, Watch::Gone);
+        self.wake(world, &wakes, WatchState::Gone);
     }
 
     /// Watches the counters that refused works, and records when time will make room, after nothing
@@ -355,7 +355,7 @@ impl Admission {
         let first = first.and_then(|(queue, first)| self.queues.refused_by(queue, first));
         self.queues.watch_blocked(|counter, watch, least| {
             let CounterKey { level, resource } = counter;
-            if watch == Watch::Gone {
+            if watch == WatchState::Gone {
                 world.capacity.watch_in_turn(client, level, resource);
             }
             if !is_timed {
@@ -375,13 +375,13 @@ impl Admission {
     fn withdraw(&mut self, world: &mut World<'_>) {
         self.reserved_for = None;
         let wakes = world.capacity.withdraw(self.client);
-        self.wake(world, &wakes, Watch::Gone);
+        self.wake(world, &wakes, WatchState::Gone);
         self.retry_search();
     }
 
     /// Retries the search, and has the driver wake the other clients.
     #[inline]
-    fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: Watch) {
+    fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: WatchState) {
         for &client in clients {
             if client == self.client {
                 self.idle = None;
@@ -394,13 +394,13 @@ impl Admission {
 
     /// As [`Admission::wake`], after a limit has changed.
     pub(super) fn wake_after_change(&mut self, world: &mut World<'_>, clients: &[ClientId]) {
-        self.wake(world, clients, Watch::Gone);
+        self.wake(world, clients, WatchState::Gone);
     }
 
     /// Makes all blocked groups candidates again.
     pub(super) fn retry_search(&mut self) {
         self.idle = None;
-        self.queues.unblock_all(Watch::Gone);
+        self.queues.unblock_all(WatchState::Gone);
     }
 
     /// Advances the queues to `now`.

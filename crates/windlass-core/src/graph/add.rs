@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AddEdgeError, AddNodeError, DependencyGraph, Node, NodeState, Step};
+use super::{AddEdgeError, AddNodeError, DependencyGraph, Node, NodeState, NodeStep};
 use crate::dag::{Dag, Edge, EdgeError, EdgeKind};
 
 impl<K: Clone + Ord> DependencyGraph<K> {
@@ -120,7 +120,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
             NodeState::Aborted => {
                 self.abort_with_dependents(node);
             }
-            _ if self.nodes[node].state == NodeState::Ready => self.step(node, Step::Block),
+            _ if self.nodes[node].state == NodeState::Ready => self.step(node, NodeStep::Block),
             _ => {}
         }
     }
@@ -140,9 +140,9 @@ impl<K: Clone + Ord> DependencyGraph<K> {
             }
         }
         if sources.iter().any(|&source| self.nodes[source].state == NodeState::Aborted) {
-            self.step(node, Step::Abort);
+            self.step(node, NodeStep::Abort);
         } else if self.dag.unmet(node) == 0 {
-            self.step(node, Step::Unblock);
+            self.step(node, NodeStep::Unblock);
         }
         node
     }

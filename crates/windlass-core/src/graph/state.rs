@@ -27,7 +27,7 @@ pub enum NodeState {
 
 /// The steps that a node can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum NodeStep {
     /// The last of its dependencies completed.
     Unblock,
     /// The node got a dependency that has not completed.
@@ -52,15 +52,15 @@ impl NodeState {
 
     /// Returns the state after a step, or `None` if the step is not allowed. Only this function
     /// knows the rules.
-    pub(super) fn after(self, step: Step) -> Option<Self> {
+    pub(super) fn after(self, step: NodeStep) -> Option<Self> {
         Some(match (self, step) {
-            (Self::Pending, Step::Unblock) => Self::Ready,
-            (Self::Ready, Step::Block) => Self::Pending,
-            (Self::Ready, Step::Start) => Self::Running,
-            (Self::Running, Step::Complete) => Self::Completed,
-            (Self::Running, Step::Fail) => Self::Failed,
-            (Self::Failed, Step::Retry) => Self::Ready,
-            (Self::Pending | Self::Ready | Self::Running, Step::Abort) => Self::Aborted,
+            (Self::Pending, NodeStep::Unblock) => Self::Ready,
+            (Self::Ready, NodeStep::Block) => Self::Pending,
+            (Self::Ready, NodeStep::Start) => Self::Running,
+            (Self::Running, NodeStep::Complete) => Self::Completed,
+            (Self::Running, NodeStep::Fail) => Self::Failed,
+            (Self::Failed, NodeStep::Retry) => Self::Ready,
+            (Self::Pending | Self::Ready | Self::Running, NodeStep::Abort) => Self::Aborted,
             _ => return None,
         })
     }

@@ -17,13 +17,13 @@ pub(crate) struct Group {
     cost: CostId,
     lanes: Vec<Lane>,
     free: Vec<u32>,
-    order: Order,
+    order: LaneOrder,
     len: usize,
 }
 
 /// How the best lane is found.
 #[derive(Clone, Debug)]
-enum Order {
+enum LaneOrder {
     Fixed(Buckets),
     Contest(Box<Contest>),
 }
@@ -47,8 +47,8 @@ const KEPT_LANES: usize = 8;
 impl Group {
     pub(crate) fn new(cost: CostId, ageing: &Ageing) -> Self {
         let order = match ageing {
-            &Ageing::NONE => Order::Fixed(Buckets::default()),
-            _ => Order::Contest(Box::default()),
+            &Ageing::NONE => LaneOrder::Fixed(Buckets::default()),
+            _ => LaneOrder::Contest(Box::default()),
         };
         Self { cost, lanes: Vec::new(), free: Vec::new(), order, len: 0 }
     }
@@ -61,13 +61,13 @@ impl Group {
     /// Returns whether its lanes are compared in a tournament.
     #[inline]
     pub(crate) fn is_contest(&self) -> bool {
-        matches!(self.order, Order::Contest(_))
+        matches!(self.order, LaneOrder::Contest(_))
     }
 
     pub(crate) fn best(&self) -> Best {
         match &self.order {
-            Order::Contest(contest) => contest.heads.best(),
-            Order::Fixed(buckets) => {
+            LaneOrder::Contest(contest) => contest.heads.best(),
+            LaneOrder::Fixed(buckets) => {
                 let best = buckets.first().map(|place| self.head(buckets.lane(place)));
                 best.unwrap_or_default()
             }
@@ -77,7 +77,7 @@ impl Group {
     /// Returns the best lane of a group without ageing.
     #[inline]
     pub(crate) fn best_lane(&self) -> Option<LaneId> {
-        let Order::Fixed(buckets) = &self.order else { return None };
+        let LaneOrder::Fixed(buckets) = &self.order else { return None };
         let place = buckets.first()?;
         Some(LaneId { cost: self.cost, lane: buckets.lane(place) })
     }
@@ -99,7 +99,7 @@ impl Group {
     #[inline]
     pub(crate) fn insert(&mut self, priority: i64, waiting: Waiting) -> Option<Changed> {
         self.len += 1;
-        if let Order::Fixed(buckets) = &mut self.order
+        if let LaneOrder::Fixed(buckets) = &mut self.order
             && let Ok(place) = buckets.place(priority)
         {
             let lane = buckets.lane(place);
@@ -117,7 +117,7 @@ impl Group {
         let lane = &mut self.lanes[number as usize];
         let first = lane.first().map(|first| first.since);
         let is_first = lane.insert(waiting);
-        if let Order::Fixed(buckets) = &mut self.order {
+        if let LaneOrder::Fixed(buckets) = &mut self.order {
             buckets.fill(buckets.place(priority).expect(HAS_A_LANE));
         }
         is_first.then_some(Changed { lane: number, first })
@@ -127,7 +127,7 @@ impl Group {
     #[inline]
     pub(crate) fn remove(&mut self, priority: i64, seq: Seq) -> Option<Changed> {
         self.len -= 1;
-        let Order::Fixed(buckets) = &mut self.order else {
+        let LaneOrder::Fixed(buckets) = &mut self.order else {
             return self.remove_from_contest(priority, seq);
         };
         let place = buckets.place(priority).expect(HAS_A_LANE);
@@ -151,13 +151,13 @@ impl Group {
     /// Lists a lane again under its head.
     #[inline]
     pub(crate) fn refresh(&mut self, number: u32, ageing: &Ageing, now: Timestamp) {
-        if let Order::Contest(_) = self.order {
+        if let LaneOrder::Contest(_) = self.order {
             self.refresh_contestant(number, ageing, now);
         }
     }
 
     fn refresh_contestant(&mut self, number: u32, ageing: &Ageing, now: Timestamp) {
-        let Order::Contest(contest) = &mut self.order else { return };
+        let LaneOrder::Contest(contest) = &mut self.order else { return };
         let lane = &self.lanes[number as usize];
         let id = LaneId { cost: self.cost, lane: number };
         let best =
@@ -183,8 +183,10 @@ impl Group {
 
     fn known_lane(&self, priority: i64) -> Option<u32> {
         match &self.order {
-            Order::Fixed(buckets) => buckets.place(priority).ok().map(|place| buckets.lane(place)),
-            Order::Contest(contest) => match &self.lanes[..] {
+            LaneOrder::Fixed(buckets) => {
+                buckets.place(priority).ok().map(|place| buckets.lane(place))
+            }
+            LaneOrder::Contest(contest) => match &self.lanes[..] {
                 [only] if only.priority == priority => Some(0),
                 _ => contest.by_priority.get(&priority).copied(),
             },
@@ -199,18 +201,18 @@ impl Group {
         });
         self.lanes[number as usize] = Lane::new(priority);
         match &mut self.order {
-            Order::Fixed(buckets) => {
+            LaneOrder::Fixed(buckets) => {
                 let place = buckets.place(priority).expect_err("it is new");
                 buckets.insert(place, priority, number);
             }
-            Order::Contest(contest) => _ = contest.by_priority.insert(priority, number),
+            LaneOrder::Contest(contest) => _ = contest.by_priority.insert(priority, number),
         }
         number
     }
 
     /// Replaces buckets that are all in use by a tournament, for good.
     fn make_room(&mut self) {
-        let Order::Fixed(buckets) = &mut self.order else { return };
+        let LaneOrder::Fixed(buckets) = &mut self.order else { return };
         if !buckets.is_full() {
             return;
         }
@@ -219,11 +221,11 @@ impl Group {
             return;
         }
         let mut contest = Contest { by_priority: buckets.iter().collect(), ..Contest::default() };
-        let Order::Fixed(buckets) = &self.order else { unreachable!("it was just now") };
+        let LaneOrder::Fixed(buckets) = &self.order else { unreachable!("it was just now") };
         for (_, number) in buckets.iter() {
             contest.heads.set(Contestant { size: 0, number }, self.head(number));
         }
-        self.order = Order::Contest(Box::new(contest));
+        self.order = LaneOrder::Contest(Box::new(contest));
     }
 }
 

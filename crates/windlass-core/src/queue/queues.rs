@@ -1,6 +1,6 @@
 //! Two queues: attempts that resume come before works that start.
 
-use super::{Candidate, CounterKey, Listing, ReadyQueue, Seq, Waiting, Watch};
+use super::{Candidate, CounterKey, Listing, ReadyQueue, Seq, Waiting, WatchState};
 use crate::ageing::Ageing;
 use crate::{Amount, Timestamp, WorkId};
 
@@ -93,7 +93,7 @@ impl Queues {
         self.of(queue).block(refused.cost, counter, wanted);
     }
 
-    pub(crate) fn unblock_all(&mut self, watch: Watch) {
+    pub(crate) fn unblock_all(&mut self, watch: WatchState) {
         self.resuming.unblock_all(watch);
         self.starting.unblock_all(watch);
     }
@@ -101,7 +101,7 @@ impl Queues {
     /// As [`ReadyQueue::watch_blocked`], for both queues.
     pub(crate) fn watch_blocked(
         &mut self,
-        mut watch: impl FnMut(CounterKey, Watch, Amount) -> Option<Timestamp>,
+        mut watch: impl FnMut(CounterKey, WatchState, Amount) -> Option<Timestamp>,
     ) {
         self.resuming.watch_blocked(&mut watch);
         self.starting.watch_blocked(&mut watch);

@@ -128,7 +128,7 @@ impl Pair {
             }
             Call::Park { cost, counter: number, wanted } => self.block(cost, number, wanted),
             Call::Open => {
-                self.queue.unblock_all(Watch::Gone);
+                self.queue.unblock_all(WatchState::Gone);
                 self.model.open = [true; CELLS];
             }
             Call::Close => {

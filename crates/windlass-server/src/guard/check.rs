@@ -173,7 +173,7 @@ fn check_until(
     check: &CheckCommand<'_>,
     stop: Option<&dyn AsFd>,
 ) -> io::Result<Option<CheckResult>> {
-    let mut running = match Running::start(check)? {
+    let mut running = match RunningCheck::start(check)? {
         Ok(running) => running,
         Err(broken) => return Ok(Some(CheckResult::Broken(broken))),
     };
@@ -185,12 +185,12 @@ fn check_until(
     let status = running.child.wait()?;
     killed?;
     Ok(match ended? {
-        Ended::Stopped => None,
-        Ended::Late => Some(CheckResult::NotYet(NotYet::TimedOut {
+        CheckEnd::Stopped => None,
+        CheckEnd::Late => Some(CheckResult::NotYet(NotYet::TimedOut {
             limit: check.limit,
             said: running.last_line(),
         })),
-        Ended::Exited => Some(result(status, running.last_line())),
+        CheckEnd::Exited => Some(result(status, running.last_line())),
     })
 }
 
@@ -224,20 +224,20 @@ fn result(status: ExitStatus, said: String) -> CheckResult {
     }
 }
 
-enum Ended {
+enum CheckEnd {
     Exited,
     Late,
     Stopped,
 }
 
-struct Running {
+struct RunningCheck {
     child: Spawned,
     ended: OwnedFd,
     output: PipeReader,
     tail: Vec<u8>,
 }
 
-impl Running {
+impl RunningCheck {
     fn start(check: &CheckCommand<'_>) -> io::Result<Result<Self, Broken>> {
         let (output, writer) = io::pipe()?;
         ioctl_fionbio(&output, true)?;
@@ -264,7 +264,7 @@ impl Running {
         &mut self,
         check: &CheckCommand<'_>,
         stop: Option<&dyn AsFd>,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<CheckEnd> {
         let began = Instant::now();
         loop {
             let left = check.limit.saturating_sub(began.elapsed());
@@ -276,13 +276,13 @@ impl Running {
             }
             if ready[0] {
                 self.read();
-                return Ok(Ended::Exited);
+                return Ok(CheckEnd::Exited);
             }
             if stop.is_some() && ready[2] {
-                return Ok(Ended::Stopped);
+                return Ok(CheckEnd::Stopped);
             }
             if left.is_zero() {
-                return Ok(Ended::Late);
+                return Ok(CheckEnd::Late);
             }
         }
     }

@@ -10,12 +10,12 @@ use super::job::{Job, JobSettings};
 use crate::launch::Launched;
 use crate::limit_tag::TagPattern;
 use crate::orphans::Orphan;
-use crate::proc_fs::{Process, Stage};
+use crate::proc_fs::{LifeStage, Process};
 use crate::process_tag::TAG_VARIABLE;
 use crate::reaper::KillPlan;
 
 /// A job whose process was started and not reaped.
-pub(super) struct Running {
+pub(super) struct RunningJob {
     pub(super) process: Launched,
     /// No process of the job is older, in clock ticks since boot.
     pub(super) born: u64,
@@ -27,7 +27,7 @@ pub(super) struct Running {
     pub(super) signalled: Vec<String>,
 }
 
-impl Running {
+impl RunningJob {
     /// Returns whether the resource limit of a process carries the tag of this job.
     fn has_limit_tag_of(&self, orphan: &Orphan) -> bool {
         orphan.limit_tag.is_some_and(|tag| TagPattern::of(&self.settings.tag).matches(tag))
@@ -68,30 +68,30 @@ pub(super) enum Owner {
 /// The jobs that run, by their ids and by the pids of their processes.
 #[derive(Default)]
 pub(super) struct RunningJobs {
-    jobs: BTreeMap<Job, Running>,
+    jobs: BTreeMap<Job, RunningJob>,
     by_pid: BTreeMap<u32, Job>,
     /// The jobs whose own process has ended.
     exited: BTreeSet<Job>,
 }
 
 impl RunningJobs {
-    pub(super) fn insert(&mut self, job: Job, running: Running) {
+    pub(super) fn insert(&mut self, job: Job, running: RunningJob) {
         self.by_pid.insert(running.process.id(), job);
         self.jobs.insert(job, running);
     }
 
-    pub(super) fn remove(&mut self, job: Job) -> Option<Running> {
+    pub(super) fn remove(&mut self, job: Job) -> Option<RunningJob> {
         self.exited.remove(&job);
         let running = self.jobs.remove(&job)?;
         self.by_pid.remove(&running.process.id());
         Some(running)
     }
 
-    pub(super) fn get(&self, job: Job) -> Option<&Running> {
+    pub(super) fn get(&self, job: Job) -> Option<&RunningJob> {
         self.jobs.get(&job)
     }
 
-    pub(super) fn get_mut(&mut self, job: Job) -> Option<&mut Running> {
+    pub(super) fn get_mut(&mut self, job: Job) -> Option<&mut RunningJob> {
         self.jobs.get_mut(&job)
     }
 
@@ -123,13 +123,13 @@ impl RunningJobs {
         let by_limit = || self.find(|running| running.has_limit_tag_of(orphan));
         match by_tag.or_else(by_limit).or_else(|| self.by_pid.get(&orphan.process.group).copied()) {
             Some(job) => Owner::Job(job),
-            None if orphan.stage == Stage::Exiting => Owner::Ending,
+            None if orphan.stage == LifeStage::Exiting => Owner::Ending,
             None if carries(orphan, run_tag) || has_only_inherited_tags(orphan) => Owner::Unknown,
             None => Owner::Stranger,
         }
     }
 
-    fn find(&self, is_owner: impl Fn(&Running) -> bool) -> Option<Job> {
+    fn find(&self, is_owner: impl Fn(&RunningJob) -> bool) -> Option<Job> {
         self.jobs.iter().find(|(_, running)| is_owner(running)).map(|(job, _)| *job)
     }
 

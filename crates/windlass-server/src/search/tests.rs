@@ -126,7 +126,7 @@ impl Inner {
 
     fn stat(&self, pid: u32) -> Found {
         let found = self.alive.get(&pid);
-        found.map_or(Found::Nothing, |found| Found::Process(found.process, Stage::Running))
+        found.map_or(Found::Nothing, |found| Found::Process(found.process, LifeStage::Running))
     }
 }
 

@@ -18,13 +18,13 @@ use futures::{Stream, StreamExt};
 use tokio::time::Instant;
 use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 
-use super::running::{Event, Inner, Running, panicked};
+use super::running::{RunningTask, TaskEvent, TaskRun, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
 use crate::panic::into_message;
 use crate::source::{Listener, Pulled, Queue, Started};
 use crate::task::{ScheduledTask, TaskError, TaskResult};
 
-type Polled<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
+type Polled<I, O, E> = (TaskRun<I, O, E>, TaskEvent<I, O, E>);
 
 pub(super) struct Run<I, O, E>
 where
@@ -36,9 +36,9 @@ where
     feed: Option<Feed<I, O, E>>,
     listener: Listener<ScheduledTask<I, O, E>>,
     on_error: OnError,
-    running: FuturesUnordered<Running<I, O, E>>,
+    running: FuturesUnordered<RunningTask<I, O, E>>,
     /// Tasks that have ended and were not reported yet.
-    ended: Vec<Ended<I, O, E>>,
+    ended: Vec<EndedTask<I, O, E>>,
     /// Values and results that the stream has yet to yield.
     results: VecDeque<TaskProgress<I, O, E>>,
     /// Tasks that were read ahead and not added to the source.
@@ -48,7 +48,7 @@ where
     /// How many have started since the running tasks were polled.
     launched: usize,
     random: Random,
-    stage: Stage,
+    stage: RunStage,
     /// How many events there were since the source was polled.
     unpolled: u32,
 }
@@ -58,14 +58,14 @@ where
 const BATCH: usize = 32;
 
 /// A task that has ended.
-struct Ended<I, O, E> {
+struct EndedTask<I, O, E> {
     grant: Grant,
     task: ScheduledTask<I, O, E>,
-    end: End<O, E>,
+    end: TaskEnd<O, E>,
 }
 
 /// How.
-enum End<O, E> {
+enum TaskEnd<O, E> {
     Well(O),
     Badly(TaskError<E>),
     Again(Duration),
@@ -76,7 +76,7 @@ const MAX_UNPOLLED: u32 = 32;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum RunStage {
     /// Something may have changed in the source.
     Look,
     /// All that can start has.
@@ -109,7 +109,7 @@ where
             started: VecDeque::new(),
             launched: 0,
             random: Random::new(0),
-            stage: Stage::Look,
+            stage: RunStage::Look,
             unpolled: 0,
         }
     }
@@ -134,10 +134,10 @@ where
             self.read.push_back(task);
         }
         if !self.read.is_empty() {
-            self.stage = Stage::Look;
+            self.stage = RunStage::Look;
         }
         self.start_what_fits();
-        if ended && self.stage != Stage::Stopping {
+        if ended && self.stage != RunStage::Stopping {
             self.queue.close();
             self.feed = None;
         }
@@ -145,13 +145,13 @@ where
 
     /// Starts everything that fits, also of what was just read; what can never fit has failed.
     fn start_what_fits(&mut self) {
-        while self.stage == Stage::Look {
-            self.stage = Stage::Wait;
+        while self.stage == RunStage::Look {
+            self.stage = RunStage::Wait;
             let (new, started) = (&mut self.read, &mut self.started);
             let impossible = self.queue.start_what_fits(new, |task| task.priority, started);
             for (work, task, error) in impossible {
-                if self.stage != Stage::Stopping {
-                    self.stage = Stage::Look;
+                if self.stage != RunStage::Stopping {
+                    self.stage = RunStage::Look;
                     self.give_up(work, &task, error);
                 }
             }
@@ -163,10 +163,10 @@ where
         while self.launched < BATCH || self.running.is_empty() {
             let Some(started) = self.started.pop_front() else { return };
             self.launched += 1;
-            let mut inner = Inner::start(started);
+            let mut inner = TaskRun::start(started);
             match inner.poll(context) {
                 Poll::Ready(event) => self.handle_in_turn((inner, event), context),
-                Poll::Pending => self.running.push(Running::of(inner)),
+                Poll::Pending => self.running.push(RunningTask::of(inner)),
             }
             if !self.results.is_empty() || self.ended.len() >= BATCH {
                 return;
@@ -179,19 +179,19 @@ where
         self.fail(work, task, error);
     }
 
-    fn handle(&mut self, inner: Inner<I, O, E>, event: Event<I, O, E>) {
+    fn handle(&mut self, inner: TaskRun<I, O, E>, event: TaskEvent<I, O, E>) {
         match event {
-            Event::Value(value) => {
+            TaskEvent::Value(value) => {
                 let kind = TaskProgressKind::Intermediate(value);
                 self.push_result(inner.grant.work, &inner.task.key, kind);
-                self.running.push(Running::of(inner));
+                self.running.push(RunningTask::of(inner));
             }
-            Event::Ended(result) => {
-                let Inner { grant, task, .. } = inner;
+            TaskEvent::Ended(result) => {
+                let TaskRun { grant, task, .. } = inner;
                 let end = self.end(&task, grant, result);
-                self.ended.push(Ended { grant, task, end });
+                self.ended.push(EndedTask { grant, task, end });
             }
-            Event::Stopped => self.queue.report_stopped(inner.grant),
+            TaskEvent::Stopped => self.queue.report_stopped(inner.grant),
         }
     }
 
@@ -201,16 +201,16 @@ where
         task: &ScheduledTask<I, O, E>,
         grant: Grant,
         result: TaskResult<O, E>,
-    ) -> End<O, E> {
+    ) -> TaskEnd<O, E> {
         let error = match result {
-            Ok(value) => return End::Well(value),
+            Ok(value) => return TaskEnd::Well(value),
             Err(error) => error,
         };
         match task.policy().filter(|policy| grant.attempt <= policy.retries()) {
             Some(policy) if matches!(error, TaskError::Failed(_)) => {
-                End::Again(policy.delay(grant.attempt, &mut self.random))
+                TaskEnd::Again(policy.delay(grant.attempt, &mut self.random))
             }
-            _ => End::Badly(error),
+            _ => TaskEnd::Badly(error),
         }
     }
 
@@ -218,20 +218,20 @@ where
     fn settle(&mut self) {
         let mut ended = std::mem::take(&mut self.ended);
         let stops = self.on_error == OnError::Stop
-            && ended.iter().any(|ended| matches!(ended.end, End::Badly(_)));
-        let wanted = !stops && self.stage != Stage::Stopping;
-        let reports = ended.iter().map(Ended::report);
+            && ended.iter().any(|ended| matches!(ended.end, TaskEnd::Badly(_)));
+        let wanted = !stops && self.stage != RunStage::Stopping;
+        let reports = ended.iter().map(EndedTask::report);
         let started = wanted.then_some(&mut self.started);
         let aborted = self.queue.report_runs(reports, started);
         if !aborted.is_empty() {
             ended.retain(|ended| !aborted.contains(&ended.grant.work));
             self.look_again();
         }
-        for Ended { grant, task, end } in ended.drain(..) {
+        for EndedTask { grant, task, end } in ended.drain(..) {
             match end {
-                End::Well(value) => self.succeed(grant.work, task, value),
-                End::Badly(error) => self.fail(grant.work, &task, error),
-                End::Again(_) => {}
+                TaskEnd::Well(value) => self.succeed(grant.work, task, value),
+                TaskEnd::Badly(error) => self.fail(grant.work, &task, error),
+                TaskEnd::Again(_) => {}
             }
         }
         self.ended = ended;
@@ -267,11 +267,11 @@ where
 
     /// Cancels everything. A running task ends after the values that it had sent.
     fn stop(&mut self) {
-        self.stage = Stage::Stopping;
+        self.stage = RunStage::Stopping;
         self.feed = None;
         let unpolled = std::mem::take(&mut self.started);
         self.queue.cancel_everything(unpolled.iter().map(|started| started.grant));
-        self.running.iter_mut().for_each(Running::stop);
+        self.running.iter_mut().for_each(RunningTask::stop);
     }
 
     /// Stops the tasks that a caller has aborted.
@@ -286,18 +286,18 @@ where
         let gone: VecDeque<Started<_>> = gone;
         let stopped: Vec<_> = gone.into_iter().map(|started| started.grant).collect();
         stopped.into_iter().for_each(|grant| queue.report_stopped(grant));
-        let stopped = |running: &Running<I, O, E>| {
+        let stopped = |running: &RunningTask<I, O, E>| {
             running.grant().is_some_and(|grant| aborted.contains(&grant.work))
         };
-        running.iter_mut().filter(|running| stopped(running)).for_each(Running::stop);
+        running.iter_mut().filter(|running| stopped(running)).for_each(RunningTask::stop);
     }
 
     /// No task has an event now.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let over = self.running.is_empty();
         match self.queue.outlook() {
-            Pulled::Ended if over => self.stage = Stage::Over,
-            _ if over && self.stage == Stage::Stopping => self.stage = Stage::Over,
+            Pulled::Ended if over => self.stage = RunStage::Over,
+            _ if over && self.stage == RunStage::Stopping => self.stage = RunStage::Over,
             outlook => {
                 let due = if let Pulled::Nothing { due } = outlook { due } else { None };
                 futures::ready!(self.poll_source(context, due));
@@ -316,8 +316,8 @@ where
 
     /// Something may have changed in the source, unless nothing starts any more.
     fn look_again(&mut self) {
-        if self.stage == Stage::Wait {
-            self.stage = Stage::Look;
+        if self.stage == RunStage::Wait {
+            self.stage = RunStage::Look;
         }
     }
 
@@ -354,7 +354,7 @@ where
             if let Some(result) = run.results.pop_front() {
                 return Poll::Ready(Some(result));
             }
-            if run.stage == Stage::Over {
+            if run.stage == RunStage::Over {
                 return Poll::Ready(None);
             }
             run.read_ahead(context);
@@ -375,13 +375,15 @@ where
     }
 }
 
-impl<I, O, E> Ended<I, O, E> {
+impl<I, O, E> EndedTask<I, O, E> {
     /// Returns the report for the source. A task that will be retried goes back to it.
     fn report(&self) -> (Grant, Option<ScheduledTask<I, O, E>>, Outcome) {
         match self.end {
-            End::Well(_) => (self.grant, None, Outcome::Success),
-            End::Badly(_) => (self.grant, None, Outcome::Failed),
-            End::Again(delay) => (self.grant, Some(self.task.clone()), Outcome::Retry { delay }),
+            TaskEnd::Well(_) => (self.grant, None, Outcome::Success),
+            TaskEnd::Badly(_) => (self.grant, None, Outcome::Failed),
+            TaskEnd::Again(delay) => {
+                (self.grant, Some(self.task.clone()), Outcome::Retry { delay })
+            }
         }
     }
 }
@@ -411,7 +413,7 @@ where
             let queue = self.queue.clone();
             ended.extend(running.abandon(move |grant| queue.report_stopped(grant)));
         }
-        if self.stage != Stage::Over || !ended.is_empty() {
+        if self.stage != RunStage::Over || !ended.is_empty() {
             self.queue.cancel_everything(ended);
         }
     }

@@ -17,21 +17,21 @@ use crate::source::Started;
 use crate::task::{Body, ScheduledTask, TaskError, TaskFuture, TaskResult, TaskSender};
 
 /// A future that is ready with the task itself and the next event.
-pub(super) struct Running<I, O, E>(Option<Inner<I, O, E>>);
+pub(super) struct RunningTask<I, O, E>(Option<TaskRun<I, O, E>>);
 
-pub(super) struct Inner<I, O, E> {
+pub(super) struct TaskRun<I, O, E> {
     pub(super) grant: Grant,
     pub(super) task: ScheduledTask<I, O, E>,
-    attempt: Attempt<O, E>,
+    attempt: TaskAttempt<O, E>,
     values: Option<mpsc::Receiver<I>>,
     stopped: bool,
     /// The waker of the last poll, woken when the task is stopped.
     waker: Option<Waker>,
 }
 
-enum Attempt<O, E> {
+enum TaskAttempt<O, E> {
     Future(TaskFuture<O, E>),
-    Cpu(PoolTask<Result<O, E>>, Arc<Hold>),
+    Cpu(PoolTask<Result<O, E>>, Arc<ReportOnDrop>),
     /// It has returned; values that it has sent may be left.
     Over(TaskResult<O, E>),
     /// It was stopped, or its end was reported.
@@ -39,7 +39,7 @@ enum Attempt<O, E> {
 }
 
 /// An event of a task.
-pub(super) enum Event<I, O, E> {
+pub(super) enum TaskEvent<I, O, E> {
     Value(I),
     Ended(TaskResult<O, E>),
     Stopped,
@@ -47,11 +47,11 @@ pub(super) enum Event<I, O, E> {
 
 /// Kept by a closure on the pool while it runs. The last owner reports the end of the task, if that was left to it.
 #[derive(Default)]
-pub(super) struct Hold {
+pub(super) struct ReportOnDrop {
     report: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl Drop for Hold {
+impl Drop for ReportOnDrop {
     fn drop(&mut self) {
         let report = self.report.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(report) = report {
@@ -60,7 +60,7 @@ impl Drop for Hold {
     }
 }
 
-impl<I, O, E> Inner<I, O, E>
+impl<I, O, E> TaskRun<I, O, E>
 where
     O: Send + 'static,
     E: Send + 'static,
@@ -68,10 +68,10 @@ where
     /// Starts an attempt.
     pub(super) fn start(started: Started<ScheduledTask<I, O, E>>) -> Self {
         let (attempt, values) = match &started.task.body {
-            Body::Future(start) => (begin(|| Attempt::Future(start())), None),
+            Body::Future(start) => (begin(|| TaskAttempt::Future(start())), None),
             Body::Streaming(start) => {
                 let (sender, values) = TaskSender::channel();
-                (begin(|| Attempt::Future(start(sender))), Some(values))
+                (begin(|| TaskAttempt::Future(start(sender))), Some(values))
             }
             Body::Cpu(compute) => (on_pool(Arc::clone(compute)), None),
         };
@@ -80,12 +80,12 @@ where
     }
 }
 
-impl<I, O, E> Running<I, O, E>
+impl<I, O, E> RunningTask<I, O, E>
 where
     O: Send + 'static,
     E: Send + 'static,
 {
-    pub(super) fn of(inner: Inner<I, O, E>) -> Self {
+    pub(super) fn of(inner: TaskRun<I, O, E>) -> Self {
         Self(Some(inner))
     }
 
@@ -99,8 +99,8 @@ where
         let Some(inner) = &mut self.0 else { return };
         inner.stopped = true;
         match &inner.attempt {
-            Attempt::Cpu(task, _) if task.stop() == Stopped::Asked => {}
-            _ => inner.attempt = Attempt::Gone,
+            TaskAttempt::Cpu(task, _) if task.stop() == Stopped::Asked => {}
+            _ => inner.attempt = TaskAttempt::Gone,
         }
         if let Some(waker) = inner.waker.take() {
             waker.wake();
@@ -112,7 +112,7 @@ where
     pub(super) fn abandon(self, report: impl FnOnce(Grant) + Send + 'static) -> Option<Grant> {
         let inner = self.0?;
         let grant = inner.grant;
-        let Attempt::Cpu(task, hold) = inner.attempt else { return Some(grant) };
+        let TaskAttempt::Cpu(task, hold) = inner.attempt else { return Some(grant) };
         if task.stop() == Stopped::Withdrawn {
             return Some(grant);
         }
@@ -123,12 +123,12 @@ where
     }
 }
 
-impl<I, O, E> Future for Running<I, O, E>
+impl<I, O, E> Future for RunningTask<I, O, E>
 where
     O: Send + 'static,
     E: Send + 'static,
 {
-    type Output = (Inner<I, O, E>, Event<I, O, E>);
+    type Output = (TaskRun<I, O, E>, TaskEvent<I, O, E>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let inner = self.0.as_mut().expect("it is not polled after it was ready");
@@ -144,25 +144,25 @@ where
     }
 }
 
-impl<I, O, E> Unpin for Running<I, O, E> {}
+impl<I, O, E> Unpin for RunningTask<I, O, E> {}
 
-impl<I, O, E> Inner<I, O, E> {
+impl<I, O, E> TaskRun<I, O, E> {
     /// Returns the next event: a value that was sent comes before the end.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Event<I, O, E>> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<TaskEvent<I, O, E>> {
         if let Poll::Ready(Some(value)) = self.poll_value(context) {
-            return Poll::Ready(Event::Value(value));
+            return Poll::Ready(TaskEvent::Value(value));
         }
         if let Poll::Ready(over) = self.attempt.poll(context) {
-            self.attempt = Attempt::Over(over);
+            self.attempt = TaskAttempt::Over(over);
         }
         // It may have sent something while it was polled, also the last thing that it did.
         if let Poll::Ready(Some(value)) = self.poll_value(context) {
-            return Poll::Ready(Event::Value(value));
+            return Poll::Ready(TaskEvent::Value(value));
         }
-        match std::mem::replace(&mut self.attempt, Attempt::Gone) {
-            Attempt::Over(_) if self.stopped => Poll::Ready(Event::Stopped),
-            Attempt::Over(result) => Poll::Ready(Event::Ended(result)),
-            Attempt::Gone => Poll::Ready(Event::Stopped),
+        match std::mem::replace(&mut self.attempt, TaskAttempt::Gone) {
+            TaskAttempt::Over(_) if self.stopped => Poll::Ready(TaskEvent::Stopped),
+            TaskAttempt::Over(result) => Poll::Ready(TaskEvent::Ended(result)),
+            TaskAttempt::Gone => Poll::Ready(TaskEvent::Stopped),
             running => {
                 self.attempt = running;
                 Poll::Pending
@@ -178,43 +178,43 @@ impl<I, O, E> Inner<I, O, E> {
     }
 }
 
-impl<O, E> Attempt<O, E> {
+impl<O, E> TaskAttempt<O, E> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<TaskResult<O, E>> {
         match self {
-            Attempt::Future(future) => {
+            TaskAttempt::Future(future) => {
                 let polled = catch_unwind(AssertUnwindSafe(|| future.poll(context)));
                 polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic))))
             }
-            Attempt::Cpu(task, _) => Pin::new(task).poll(context).map(|ended| match ended {
+            TaskAttempt::Cpu(task, _) => Pin::new(task).poll(context).map(|ended| match ended {
                 Ok(result) => result.map_err(TaskError::Failed),
                 Err(pool::TaskError::Panicked(panic)) => {
                     Err(TaskError::Panicked { message: panic.to_string() })
                 }
                 Err(_) => Err(TaskError::Panicked { message: "it was cancelled".to_owned() }),
             }),
-            Attempt::Over(_) | Attempt::Gone => Poll::Pending,
+            TaskAttempt::Over(_) | TaskAttempt::Gone => Poll::Pending,
         }
     }
 }
 
-fn on_pool<O, E>(compute: Arc<dyn Fn() -> Result<O, E> + Send + Sync>) -> Attempt<O, E>
+fn on_pool<O, E>(compute: Arc<dyn Fn() -> Result<O, E> + Send + Sync>) -> TaskAttempt<O, E>
 where
     O: Send + 'static,
     E: Send + 'static,
 {
-    let hold = Arc::new(Hold::default());
+    let hold = Arc::new(ReportOnDrop::default());
     let kept = Arc::clone(&hold);
     let body = move || {
         let _kept = kept;
         compute()
     };
-    Attempt::Cpu(PoolTask::spawn(body), hold)
+    TaskAttempt::Cpu(PoolTask::spawn(body), hold)
 }
 
 /// Starts an attempt. A panic counts as the attempt's.
-fn begin<O, E>(start: impl FnOnce() -> Attempt<O, E>) -> Attempt<O, E> {
+fn begin<O, E>(start: impl FnOnce() -> TaskAttempt<O, E>) -> TaskAttempt<O, E> {
     let begun = catch_unwind(AssertUnwindSafe(start));
-    begun.unwrap_or_else(|panic| Attempt::Over(Err(panicked(panic))))
+    begun.unwrap_or_else(|panic| TaskAttempt::Over(Err(panicked(panic))))
 }
 
 pub(super) fn panicked<E>(payload: Box<dyn Any + Send>) -> TaskError<E> {
