@@ -88,16 +88,17 @@ impl Coordinator {
     ) -> Result<Self, RunError> {
         workflow.require_steps()?;
         let plan = plan_as_asked(workflow, &run)?;
-        let workflow = plan.name.clone();
+        let uid = Some(store.access().creator());
+        let mut run = RunRecord { workflow: plan.name.clone(), uid, ..run };
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let uid = Some(store.access().creator());
         let (mut leader, parent) = store.transact(|transaction| {
             let parent = nesting::parent(transaction)?;
-            let run = RunRecord { id: transaction.runs().new_id()?, workflow, uid, ..run };
+            run.id = transaction.runs().new_id()?;
             declare(transaction, schedule.plan())?;
             transaction.runs().insert(&run)?;
-            let leader = Leader::claim(transaction, run)?.expect("no other process knows it yet");
+            let leader =
+                Leader::claim(transaction, run.clone())?.expect("no other process knows it yet");
             #[cfg(windlass_faults)]
             fault::note_digest(schedule.engine().digest());
             leader.append(transaction, schedule.facts())?;
@@ -161,8 +162,8 @@ impl Coordinator {
             return Err(RunError::Served { run: run.id });
         }
         let plan = plan_of(&run)?;
-        let taken =
-            store.transact(|transaction| Leader::take_over(transaction, run, &plan, expected))?;
+        let taken = store
+            .transact(|transaction| Leader::take_over(transaction, run.clone(), &plan, expected))?;
         let (mut leader, end) = taken?;
         #[cfg(windlass_faults)]
         Point::AfterTakeOver.reached();

@@ -37,7 +37,7 @@ pub(crate) struct Schedule {
     engine: Engine,
     capacity: RunCapacity,
     clock: Clock,
-    /// The time that counts as the present one while the schedule records something that happened earlier.
+    /// The time that counts as the present one, if that is not what the clock shows.
     past: Option<Timestamp>,
     times: RunTimes,
     facts: Vec<Fact>,
@@ -181,6 +181,11 @@ impl Schedule {
     pub(crate) fn go_back(&mut self, ago: Duration) {
         let now = self.clock.now();
         self.past = Some(Timestamp::ZERO.after(now.since(Timestamp::ZERO).saturating_sub(ago)));
+    }
+
+    /// Has what follows happen at the present time, until [`Schedule::go_on`].
+    pub(crate) fn stop_time(&mut self) {
+        self.past = Some(self.clock.now());
     }
 
     /// Has what follows happen now.

@@ -19,7 +19,7 @@ pub enum Durability {
     Process,
 }
 
-/// The body of a transaction.
+/// The body of a transaction. It locks what it depends on, reads, decides and writes, in this order.
 pub type TransactionBody<'a> = &'a mut dyn FnMut(&dyn Tables) -> Result<(), StoreError>;
 
 /// Opens a connection.
@@ -30,6 +30,16 @@ pub trait Backend: Send {
     /// Runs `body` in one transaction: commits all its changes, or none if it fails. Transactions are
     /// serializable. Calls `on_wait` while other writers take long; when that gives up, `body` is not
     /// called.
+    ///
+    /// If another transaction gets in the way, a backend discards what `body` has written and calls it
+    /// again, as often as necessary. So a body is repeatable: a call depends on nothing that an earlier one
+    /// has read, and nothing outside the store has changed before the commit, or the next call drops or
+    /// puts back what has.
+    ///
+    /// A backend that returns an error has usually committed nothing. Where the answer to a commit was lost,
+    /// it connects again and finds out; if it cannot, it returns [`StoreError::Unanswered`]. As a caller
+    /// can rarely tell what a failed disk has kept, it treats every error alike: it drops what was computed
+    /// on the way to the commit, and reads that part of the store again.
     fn transact(
         &mut self,
         durability: Durability,

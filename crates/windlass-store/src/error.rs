@@ -134,6 +134,12 @@ pub enum StoreError {
         /// What failed.
         reason: DiskFault,
     },
+    /// The answer to a commit was lost: whether the store has it is unknown.
+    #[error("the store did not answer a commit, so it is unknown whether it has it: {why}")]
+    Unanswered {
+        /// What has happened to the connection.
+        why: String,
+    },
     /// This process has no permission to write the file, or its file system is read-only.
     #[error("cannot write {path}: it is read-only", path = path.display())]
     ReadOnly {

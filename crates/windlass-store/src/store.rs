@@ -25,6 +25,10 @@ const STOP_CHECK: Duration = Duration::from_millis(250);
 
 /// A connection to a store. Each thread uses its own.
 ///
+/// A backend may call the body of a transaction several times until one call is committed, as
+/// [`Backend::transact`] says. So a body changes nothing outside the store that a second call could not
+/// do again, or it first undoes what an earlier call has done.
+///
 /// ```
 /// use windlass_store::{Claim, Claimed, HolderId, Name, Need, Store};
 ///
@@ -139,10 +143,10 @@ impl Store {
     }
 
     /// Runs `body` in one transaction: commits all its changes, or none if it fails. The commit
-    /// survives a loss of power.
+    /// survives a loss of power. Only the last call of `body` counts.
     pub fn transact<T>(
         &mut self,
-        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.transact_with(Durability::Full, body)
     }
@@ -153,7 +157,7 @@ impl Store {
     /// than all tokens of this one, including those that were lost.
     pub fn transact_leases<T>(
         &mut self,
-        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if !self.boot_counted {
             let is_counted = |tx: &Transaction<'_>| tx.has_counted_boot();
@@ -170,7 +174,7 @@ impl Store {
     pub fn transact_with<T>(
         &mut self,
         durability: Durability,
-        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let Self { backend, clock, patience, .. } = self;
         let mut told = false;
@@ -184,7 +188,7 @@ impl Store {
         &mut self,
         durability: Durability,
         on_wait: OnWait<'_>,
-        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         transact(&mut *self.backend, &*self.clock, durability, on_wait, body)
     }
@@ -213,9 +217,9 @@ impl Store {
     /// discarded or refused.
     pub fn read<T>(
         &mut self,
-        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut body = RunOnce::new(body, &*self.clock);
+        let mut body = Repeatable::new(body, &*self.clock);
         self.backend.read(&mut |tables| body.run(tables))?;
         Ok(body.result.expect("a read that succeeded has a result"))
     }
@@ -284,9 +288,9 @@ fn transact<T>(
     clock: &dyn Clock,
     durability: Durability,
     on_wait: OnWait<'_>,
-    body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    let mut body = RunOnce::new(body, clock);
+    let mut body = Repeatable::new(body, clock);
     backend.transact(durability, on_wait, &mut |tables| body.run(tables))?;
     for notice in body.notices {
         match notice {
@@ -311,28 +315,27 @@ impl StoreOpener {
     }
 }
 
-/// The body of a transaction that can run only once, although a backend takes a repeatable one.
-struct RunOnce<'a, F, T> {
-    body: Option<F>,
+/// The body of a transaction, with what its last call has led to.
+struct Repeatable<'a, F, T> {
+    body: F,
     clock: &'a dyn Clock,
     result: Option<T>,
     notices: Vec<Notice>,
 }
 
-impl<'a, F, T> RunOnce<'a, F, T>
+impl<'a, F, T> Repeatable<'a, F, T>
 where
-    F: FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    F: FnMut(&Transaction<'_>) -> Result<T, StoreError>,
 {
     fn new(body: F, clock: &'a dyn Clock) -> Self {
-        Self { body: Some(body), clock, result: None, notices: Vec::new() }
+        Self { body, clock, result: None, notices: Vec::new() }
     }
 
     fn run(&mut self, tables: &dyn Tables) -> Result<(), StoreError> {
-        let body = self.body.take().expect("a backend runs a transaction once");
         // The clock is read inside the transaction, so that times grow in the order of commits.
         let transaction = Transaction::new(tables, self.clock.now());
         transaction.keep_leases()?;
-        self.result = Some(body(&transaction)?);
+        self.result = Some((self.body)(&transaction)?);
         self.notices = transaction.into_notices();
         Ok(())
     }

@@ -243,7 +243,8 @@ impl ServedRun {
         let admitted = self.with_claims(transaction, claimant, admit)?;
         let mut committed = Committed::default();
         match admitted {
-            Admitted::Began(start) => {
+            Admitted::Held(start) => {
+                self.state.schedule_mut().begin(grant).expect("it was granted just now");
                 placement.take_slot(life);
                 self.placed.insert(grant.work, life.clone());
                 committed.starts.push(start);

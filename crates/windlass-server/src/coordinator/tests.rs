@@ -12,6 +12,7 @@ use super::*;
 mod doubles;
 mod order;
 mod power;
+mod repeated;
 mod run_loop;
 mod stalled;
 mod watched;

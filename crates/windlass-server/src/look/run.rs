@@ -93,7 +93,7 @@ impl RunView {
         let dir = store.dir().to_owned();
         let run = store.read(|transaction| found(transaction, &dir, text))??;
         let wal = wal_of(store, &run.id);
-        let seen = store.read(|transaction| Seen::of(transaction, run, &wal))?;
+        let seen = store.read(|transaction| Seen::of(transaction, run.clone(), &wal))?;
         Self::of(seen, &dir)
     }
 

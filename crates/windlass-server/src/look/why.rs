@@ -61,7 +61,7 @@ impl Explanation {
         let wal = wal_of(store, &run.id);
         let (seen, names) = store.read(|transaction| {
             let names = Names::read(transaction)?;
-            Ok((Seen::of(transaction, run, &wal)?, names))
+            Ok((Seen::of(transaction, run.clone(), &wal)?, names))
         })?;
         let mut view = RunView::of(seen, &dir)?;
         let places = choose(&view)?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::{Grant, Input, Need, Phase, Rejected, WorkId};
+use windlass_core::{Fact, Grant, Happening, Input, Need, Phase, Rejected, WorkId};
 
 use super::{Schedule, next_attempt};
 
@@ -50,6 +50,31 @@ impl Schedule {
         self.apply(Input::Begin(grant))?;
         self.names.queued.remove(&grant.work);
         Ok(())
+    }
+
+    /// Keeps of these grants those that still hold: time may have ended a work.
+    pub(crate) fn keep_granted(&mut self, grants: &mut Vec<Grant>) {
+        if !grants.is_empty() {
+            self.apply(Input::Tick).expect("time passes");
+            grants.retain(|grant| self.engine.phase(grant.work) == Some(Phase::Granted));
+        }
+    }
+
+    /// Returns the facts that granted attempts begin now. They begin with [`Schedule::begin_stored`] once a
+    /// commit has these facts.
+    pub(crate) fn starts_of(&self, grants: impl Iterator<Item = Grant>) -> Vec<Fact> {
+        let at = self.now();
+        let started =
+            |Grant { work, attempt }| Fact { at, what: Happening::Started { work, attempt } };
+        grants.map(started).collect()
+    }
+
+    /// Begins a granted work, as a fact says that the journal has.
+    pub(crate) fn begin_stored(&mut self, start: &Fact) {
+        self.call_at(start.at, |engine, world| engine.evolve(world, start));
+        if let Happening::Started { work, .. } = start.what {
+            self.names.queued.remove(&work);
+        }
     }
 
     /// Returns whether a work waits for a name that has refused it.

@@ -91,6 +91,11 @@ impl Placement {
         roomiest.map(|(life, place)| (life, &place.process))
     }
 
+    /// Forgets which commands the workers execute.
+    pub(crate) fn forget_busy(&self) {
+        self.workers.values().for_each(|place| place.busy.set(0));
+    }
+
     /// Counts a command that a worker executes.
     pub(crate) fn take_slot(&self, life: &Life) {
         if let Some(place) = self.workers.get(life) {

@@ -6,8 +6,9 @@
 //! wake-up may be lost, for a second while something is under way.
 //!
 //! It does nothing outside the store, so one that was suspended can do no harm: its next round finds
-//! that the lease is gone. After a round whose commit failed it drops everything that it knows of the runs
-//! and reads them again.
+//! that the lease is gone. A round changes the engines of runs before its commit. So a round that is repeated,
+//! or comes after one whose commit has failed, drops the runs that the other one has touched, and reads them
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -118,7 +119,14 @@ struct Runs {
     placement: Placement,
     /// The slots of the workers have changed since the last decisions.
     workers_changed: bool,
+    /// The last event that a committed round has taken in.
     last_event: Option<u64>,
+    /// The last event that a round has taken in.
+    seen_event: Option<u64>,
+    /// The runs that may know more than the store: a round has changed them, and was not committed yet.
+    touched: BTreeSet<String>,
+    /// The runs of which the user was told.
+    told: BTreeSet<String>,
 }
 
 /// Whether the scheduler still leads after a round.
@@ -180,6 +188,10 @@ impl Scheduler {
             match claimed {
                 // A signal has come, which the wait below returns.
                 Err(StoreError::Interrupted) => {}
+                // Claimed again, it gets the same lease if the store has it.
+                Err(error @ StoreError::Unanswered { .. }) => {
+                    tell(&SchedulerNews::Trouble { why: error.to_string() });
+                }
                 Err(error) => return Err(error.into()),
                 Ok(Claimed::Held(holds)) => {
                     let opener = self.store.opener();
@@ -221,7 +233,7 @@ impl Scheduler {
                     if std::mem::take(&mut trouble) {
                         tell(&SchedulerNews::Recovered);
                     }
-                    news.iter().for_each(&mut *tell);
+                    news.iter().filter(|news| runs.is_new_to_user(news)).for_each(&mut *tell);
                     for run in runs.served.values_mut() {
                         run.end_leftovers(&self.dir)?;
                     }
@@ -232,8 +244,7 @@ impl Scheduler {
                 Err(error @ StoreError::IndexLost { .. }) => return Err(error.into()),
                 Err(error) if error.is_lost() => return Err(error.into()),
                 Err(error) => {
-                    // What was committed is unknown, so everything is read again.
-                    runs = Runs::new();
+                    // What was committed is unknown: the next round drops what this one has touched.
                     if !std::mem::replace(&mut trouble, true) {
                         tell(&SchedulerNews::Trouble { why: error.to_string() });
                     }
@@ -264,7 +275,9 @@ impl Scheduler {
             return Ok(Round::Done);
         }
         let (dir, wakeup) = (&self.dir, self.wakeups[0].name());
-        self.store.transact(|transaction| {
+        let round = self.store.transact(|transaction| {
+            runs.drop_touched();
+            news.clear();
             let held = transaction.leases().on(&Name::Scheduler)?;
             if !held.iter().any(|stored| stored.lease.token == lead.epoch) {
                 return Ok(Round::LeadLost);
@@ -272,7 +285,9 @@ impl Scheduler {
             runs.adopt_new(transaction, dir, news)?;
             runs.decide(transaction, wakeup, news)?;
             Ok(Round::Done)
-        })
+        })?;
+        runs.committed();
+        Ok(round)
     }
 
     /// Waits for a wake-up, a signal, or `pause`. Returns the signal, if one came.
@@ -297,7 +312,7 @@ impl Scheduler {
 
     /// Tells other schedulers that this one ends. If no process can write, they learn it from the end of
     /// this one.
-    fn leave(&mut self, tell: impl FnOnce(&Transaction<'_>) -> Result<(), StoreError>) {
+    fn leave(&mut self, tell: impl FnMut(&Transaction<'_>) -> Result<(), StoreError>) {
         self.store.give_up_when(|wait| wait.is_long().then_some(StoreError::Interrupted));
         let _ = self.store.transact(tell);
     }
@@ -314,6 +329,44 @@ impl Runs {
             placement: Placement::default(),
             workers_changed: false,
             last_event: None,
+            seen_event: None,
+            touched: BTreeSet::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Drops the runs that a round has changed whose commit is not known. They are adopted again.
+    fn drop_touched(&mut self) {
+        if self.touched.is_empty() {
+            return;
+        }
+        for id in std::mem::take(&mut self.touched) {
+            self.refused.remove(&id);
+            self.forget(&id);
+        }
+        self.placement.forget_busy();
+        self.served.values().for_each(|run| run.count_busy(&self.placement));
+        self.workers_changed = true;
+        self.seen_event = self.last_event;
+    }
+
+    /// Notes that the store has everything that the last round has decided.
+    fn committed(&mut self) {
+        self.touched.clear();
+        self.last_event = self.seen_event;
+    }
+
+    /// Returns whether the user has not been told this: a run that was adopted again has not begun again.
+    fn is_new_to_user(&mut self, news: &SchedulerNews) -> bool {
+        match news {
+            SchedulerNews::Began { run, .. } | SchedulerNews::Refused { run, .. } => {
+                self.told.insert(run.clone())
+            }
+            SchedulerNews::Ended { run, .. } => {
+                self.told.remove(run);
+                true
+            }
+            _ => true,
         }
     }
 
@@ -332,6 +385,7 @@ impl Runs {
         };
         self.workers_changed |= self.placement.look(transaction)?;
         Ok(self.workers_changed
+            || !self.touched.is_empty()
             || self.served.values().any(is_due)
             || !transaction.orders().reports()?.is_empty()
             || !self.new_runs(transaction)?.is_empty()
@@ -369,6 +423,7 @@ impl Runs {
         for id in self.new_runs(transaction)? {
             let record = transaction.runs().find(&id)?;
             let workflow = record.workflow.clone();
+            self.touched.insert(id.clone());
             match ServedRun::adopt(transaction, record, dir, &self.capacity)? {
                 Ok(run) => {
                     run.count_busy(&self.placement);
@@ -403,6 +458,7 @@ impl Runs {
         }
         let mut open = BTreeSet::new();
         for (id, round) in news_of_runs {
+            self.touched.insert(id.clone());
             let run = self.served.get_mut(&id).expect("news is for known runs");
             run.begin_round(transaction, round, &self.placement, Some(wakeup))?;
             self.turns.want(&id);
@@ -419,7 +475,7 @@ impl Runs {
                     open.insert(id);
                 }
                 RoundEnd::Over(end) => {
-                    self.remove(&id);
+                    self.forget(&id);
                     news.push(SchedulerNews::Ended { run: id, end });
                 }
             }
@@ -442,6 +498,7 @@ impl Runs {
                 }
             }
             let Some(id) = self.turns.next() else { return Ok(()) };
+            self.touched.insert(id.clone());
             let run = self.served.get_mut(&id).expect("only a known run has a turn");
             if run.start_next(transaction, &self.placement, Some(wakeup))? {
                 self.turns.took(&id);
@@ -450,9 +507,9 @@ impl Runs {
         }
     }
 
-    /// Forgets a run that has ended.
-    fn remove(&mut self, id: &str) {
-        let run = self.served.remove(id).expect("it was there just now");
+    /// Forgets a run that has ended, or has to be adopted again.
+    fn forget(&mut self, id: &str) {
+        let Some(run) = self.served.remove(id) else { return };
         self.by_client.remove(&run.client());
         self.turns.remove(id);
         run.leave_capacity();
@@ -480,12 +537,12 @@ impl Runs {
         for (run, requests) in self.requests(transaction)? {
             open.entry(run).or_default().requests = requests;
         }
-        let after = match self.last_event {
+        let after = match self.seen_event {
             Some(last) => last,
             None => transaction.events().last()?,
         };
         let events = transaction.events().after(after, EVENTS)?;
-        self.last_event = Some(events.last().map_or(after, |last| last.number));
+        self.seen_event = Some(events.last().map_or(after, |last| last.number));
         for (id, run) in &self.served {
             let is_due = run.next_due().is_some_and(|due| due <= run.now());
             if is_due || run.waits_for_others() || run.is_new() {

@@ -20,14 +20,14 @@ pub fn submit(
     workflow.require_steps()?;
     let plan = plan_as_asked(workflow, &run)?;
     let uid = Some(store.access().creator());
-    let run = RunRecord { workflow: plan.name, uid, env: Some(env), ..run };
-    let (id, parent) = store.transact(|transaction| {
+    let mut run = RunRecord { workflow: plan.name, uid, env: Some(env), ..run };
+    let parent = store.transact(|transaction| {
         let parent = nesting::parent(transaction)?;
-        let id = transaction.runs().new_id()?;
-        transaction.runs().insert(&RunRecord { id: id.clone(), ..run })?;
+        run.id = transaction.runs().new_id()?;
+        transaction.runs().insert(&run)?;
         transaction.orders().announce();
-        Ok((id, parent))
+        Ok(parent)
     })?;
-    parent.iter().for_each(|parent| nesting::note(store.dir(), &id, parent));
-    Ok(id)
+    parent.iter().for_each(|parent| nesting::note(store.dir(), &run.id, parent));
+    Ok(run.id)
 }

@@ -344,7 +344,7 @@ impl Worker {
         let worker = stored(&self.settings, self.life.clone(), self.state);
         self.write(Durability::Full, tell, |transaction| {
             let since_ms = transaction.now().wall_ms;
-            transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })
+            transaction.orders().put_worker(&StoredWorker { since_ms, ..worker.clone() })
         })
     }
 
@@ -354,7 +354,7 @@ impl Worker {
         &mut self,
         durability: Durability,
         tell: &mut dyn FnMut(&WorkerNews),
-        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        act: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, WorkerError> {
         let Self { store, attempts, inbox, trouble, .. } = self;
         let mut blocked = |blocker: &Blocker| {

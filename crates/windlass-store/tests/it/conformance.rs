@@ -1,7 +1,8 @@
 //! The conformance suite that every backend passes.
 //!
 //! A backend joins with a [`Fixture`] and a line in `suite!`. Tests move the clock by hand; another
-//! process is a claim with another process in it.
+//! process is a claim with another process in it. Each backend also passes the suite while it aborts and
+//! repeats transactions at random.
 
 mod events;
 mod journal;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use windlass_sim::store::{Faults, Odds};
 use windlass_store::{
     Backend, Claim, Claimed, Hold, HolderId, LeaseTerms, ManualClock, Memory, Name, Need, Network,
     Process, ProcessTree, Refused, Sqlite, Store,
@@ -51,6 +53,17 @@ impl Fixture {
 
     fn memory() -> Self {
         Self::new(|_| Box::new(Memory::default()))
+    }
+
+    fn sqlite_repeating() -> Self {
+        Self::new(|dir| {
+            let backend = Sqlite::open(dir.path(), Network::Refuse).expect("it can be made");
+            repeating(Box::new(backend))
+        })
+    }
+
+    fn memory_repeating() -> Self {
+        Self::new(|_| repeating(Box::new(Memory::default())))
     }
 
     /// Claims names in the form that [`needs`] parses.
@@ -94,6 +107,12 @@ impl Fixture {
             self.store.transact(|transaction| transaction.leases().declare(name, capacity));
         declared.expect("it can be declared");
     }
+}
+
+/// Returns a backend that aborts every other transaction, and repeats them.
+fn repeating(backend: Box<dyn Backend>) -> Box<dyn Backend> {
+    let odds = Odds { abort: Some(2), lose: None };
+    Box::new(Faults::new(1, odds).over(backend))
 }
 
 pub(crate) use windlass_store::{Answer, Token};
@@ -154,6 +173,8 @@ macro_rules! suite {
     ($($module:ident: $($test:ident)*;)*) => {
         suite!(@backend sqlite $($module: $($test)*;)*);
         suite!(@backend memory $($module: $($test)*;)*);
+        suite!(@backend sqlite_repeating $($module: $($test)*;)*);
+        suite!(@backend memory_repeating $($module: $($test)*;)*);
     };
     (@backend $backend:ident $($module:ident: $($test:ident)*;)*) => {
         mod $backend {

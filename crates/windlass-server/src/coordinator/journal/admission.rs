@@ -1,8 +1,9 @@
 //! Claims the names that attempts need, in the commit that begins the attempts.
 //!
-//! Only the store knows whether a name is free. So one transaction takes a grant of the engine, claims
-//! the names, and begins the work or returns the grant. A refused work holds nothing inside the run, and
-//! keeps its place in the queue of the name. Knows nothing of processes.
+//! Only the store knows whether a name is free. So one transaction takes a grant of the engine and claims
+//! the names; a grant whose names are taken is returned. A refused work holds nothing inside the run, and
+//! keeps its place in the queue of the name. A grant is no fact, so that a transaction that is repeated
+//! claims again for what was granted before. Knows nothing of processes.
 
 use windlass_core::{Grant, Token};
 use windlass_store::{
@@ -41,7 +42,8 @@ pub(in crate::coordinator) struct NameClaims<'a> {
 
 /// The result of a grant.
 pub(in crate::coordinator) enum Admitted {
-    Began(Start),
+    /// The attempt has its names, and may begin.
+    Held(Start),
     /// A name has refused the work, for this reason.
     Refused(String),
 }
@@ -66,33 +68,50 @@ impl<'a> NameClaims<'a> {
         Self { refusals: None, ..self }
     }
 
-    /// Takes every work that fits inside the run, and begins those whose names are free. The others
-    /// keep a place in the queues of their names, and give back what they had inside the run.
-    pub(super) fn admit(&mut self, schedule: &mut Schedule) -> Result<Committed, StoreError> {
-        self.wake_refused(schedule)?;
+    /// Takes every work that fits inside the run, and claims its names. Those that get them may begin once
+    /// that is committed. The others keep a place in the queues of their names, and give back what they had
+    /// inside the run. `granted` has the works that an earlier call has taken, and gets those that it takes.
+    pub(super) fn admit(
+        &mut self,
+        schedule: &mut Schedule,
+        granted: &mut Vec<Grant>,
+    ) -> Result<Committed, StoreError> {
         let mut committed = Committed::default();
+        for &grant in &*granted {
+            self.admit_into(&mut committed, schedule, grant)?;
+        }
+        self.wake_refused(schedule)?;
         while let Some(grant) = schedule.take_next() {
-            match self.admit_one(schedule, grant)? {
-                Admitted::Began(start) => committed.starts.push(start),
-                Admitted::Refused(why) => committed.refusals.push((grant.work, why)),
-            }
+            granted.push(grant);
+            self.admit_into(&mut committed, schedule, grant)?;
         }
         Ok(committed)
     }
 
-    /// Begins a granted work if its names are free, and takes the grant back otherwise.
+    fn admit_into(
+        &mut self,
+        committed: &mut Committed,
+        schedule: &mut Schedule,
+        grant: Grant,
+    ) -> Result<(), StoreError> {
+        match self.admit_one(schedule, grant)? {
+            Admitted::Held(start) => committed.starts.push(start),
+            Admitted::Refused(why) => committed.refusals.push((grant.work, why)),
+        }
+        Ok(())
+    }
+
+    /// Claims the names of a granted work, and takes the grant back if one is not free.
     pub(in crate::coordinator) fn admit_one(
         &mut self,
         schedule: &mut Schedule,
         grant: Grant,
     ) -> Result<Admitted, StoreError> {
-        let known = "it was granted just now";
         let needs = match self.needs(schedule, grant) {
             Ok(needs) => needs,
             Err(unresolved) => {
-                schedule.begin(grant).expect(known);
                 let broken = Some(unresolved);
-                return Ok(Admitted::Began(Start { broken, ..Start::plain(grant) }));
+                return Ok(Admitted::Held(Start { broken, ..Start::plain(grant) }));
             }
         };
         let claimed = if needs.is_empty() {
@@ -103,9 +122,8 @@ impl<'a> NameClaims<'a> {
         };
         match claimed {
             Claimed::Held(holds) => {
-                schedule.begin(grant).expect(known);
                 let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
-                Ok(Admitted::Began(Start { names, ..Start::plain(grant) }))
+                Ok(Admitted::Held(Start { names, ..Start::plain(grant) }))
             }
             Claimed::Refused(refused) => {
                 let why = match &mut self.refusals {
@@ -113,7 +131,7 @@ impl<'a> NameClaims<'a> {
                     None => String::new(),
                 };
                 self.leftovers.extend(refused.leftovers);
-                schedule.refuse(grant, needs).expect(known);
+                schedule.refuse(grant, needs).expect("it was granted");
                 Ok(Admitted::Refused(why))
             }
         }

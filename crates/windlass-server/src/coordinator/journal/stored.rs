@@ -6,7 +6,6 @@
 //! killed after the commit, and the next commit claims again. That is sound because a stale lease is never
 //! revived.
 
-use std::borrow::Cow;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -143,27 +142,41 @@ impl StoreJournal {
         let over = schedule.leave_queues(|phase: Phase| phase.state().is_terminal());
         let Self { store, leader, identity, shares_names, write_ahead, cleared, .. } = self;
         let wakeup = self.reachability.wakeups().turn();
-        let (committed, leftovers) =
-            store.transact_while(Durability::Process, on_wait, |transaction| {
-                write_records(transaction, identity, write_ahead.records())?;
-                for grant in &over {
-                    transaction.leases().leave_queue(&identity.holder(*grant))?;
+        let mut granted = Vec::new();
+        let stored = store.transact_while(Durability::Process, on_wait, |transaction| {
+            write_records(transaction, identity, write_ahead.records())?;
+            for grant in &over {
+                transaction.leases().leave_queue(&identity.holder(*grant))?;
+            }
+            let process = leader.process();
+            let mut claims = NameClaims::new(transaction, identity, process, cleared, wakeup);
+            let committed = match *shares_names && admission == Admission::Open {
+                true => {
+                    schedule.stop_time();
+                    schedule.keep_granted(&mut granted);
+                    claims.admit(schedule, &mut granted)?
                 }
-                let process = leader.process();
-                let mut claims = NameClaims::new(transaction, identity, process, cleared, wakeup);
-                let committed = match *shares_names && admission == Admission::Open {
-                    true => claims.admit(schedule)?,
-                    false => Committed::default(),
-                };
-                #[cfg(windlass_faults)]
-                fault::note_digest(schedule.engine().digest());
-                let facts = joined(write_ahead.facts(), schedule.facts());
-                transaction.facts().append(identity.id(), identity.epoch(), &facts)?;
-                #[cfg(windlass_faults)]
-                Point::BeforeCommit.reached();
-                Ok((committed, claims.leftovers))
-            })?;
-        self.committed(&schedule.take_facts());
+                false => Committed::default(),
+            };
+            let begun = schedule.starts_of(committed.starts.iter().map(|start| start.grant));
+            let (run, epoch) = (identity.id(), identity.epoch());
+            match begun.is_empty() {
+                true => transaction.facts().append(run, epoch, write_ahead.facts())?,
+                false => {
+                    let facts = [write_ahead.facts(), &begun].concat();
+                    transaction.facts().append(run, epoch, &facts)?;
+                }
+            }
+            #[cfg(windlass_faults)]
+            Point::BeforeCommit.reached();
+            Ok((committed, claims.leftovers, begun))
+        });
+        schedule.go_on();
+        let (committed, leftovers, begun) = stored?;
+        begun.iter().for_each(|start| schedule.begin_stored(start));
+        #[cfg(windlass_faults)]
+        fault::note_digest(schedule.engine().digest());
+        self.committed(&begun);
         self.end_leftovers(leftovers)?;
         Ok(committed)
     }
@@ -384,14 +397,6 @@ pub(in crate::coordinator) fn end_leftovers(
         Point::AfterClearing.reached();
     }
     Ok(cleared)
-}
-
-fn joined<'a>(first: &'a [Fact], more: &'a [Fact]) -> Cow<'a, [Fact]> {
-    match (first.is_empty(), more.is_empty()) {
-        (_, true) => Cow::Borrowed(first),
-        (true, false) => Cow::Borrowed(more),
-        (false, false) => Cow::Owned([first, more].concat()),
-    }
 }
 
 fn write_records(
