@@ -24,7 +24,9 @@ struct Inner {
     steps: Vec<Step>,
     last_pid: u32,
     clock: u64,
-    /// The processes that have ever belonged to the tree.
+    /// The processes that have ever run.
+    known: BTreeSet<Identity>,
+    /// Those that have ever belonged to the tree.
     of_tree: BTreeSet<Identity>,
 }
 
@@ -50,8 +52,9 @@ impl Machine {
     /// Returns a machine on which one process of a tree and one that is in no tree run.
     fn new(pids: u32, steps: Vec<Step>) -> Self {
         let alive = BTreeMap::new();
-        let (last_pid, clock, of_tree) = (INIT, 0, BTreeSet::new());
-        let mut inner = Inner { pids, alive, steps, last_pid, clock, of_tree };
+        let (known, of_tree) = (BTreeSet::new(), BTreeSet::new());
+        let (last_pid, clock) = (INIT, 0);
+        let mut inner = Inner { pids, alive, steps, last_pid, clock, known, of_tree };
         inner.start(INIT, true);
         inner.start(INIT, false);
         let first = inner.alive.values().find(|process| process.tagged).expect("it was started");
@@ -75,6 +78,10 @@ impl Inner {
         let Some(pid) = next.find(|pid| !self.alive.contains_key(pid)) else { return };
         self.last_pid = pid;
         self.clock += 1;
+        // No machine uses a pid twice in one tick.
+        while !self.known.insert((pid, self.tick())) {
+            self.clock += 1;
+        }
         let process = Process { pid, parent, group: pid, session: pid, started: self.tick() };
         let parent = self.alive.get(&parent).map(|parent| identity(&parent.process));
         if parent.is_some_and(|parent| self.of_tree.contains(&parent)) {
