@@ -110,9 +110,9 @@ impl EventReader {
         mut each: impl FnMut(&Event) -> bool,
     ) -> Result<(), EventError> {
         let signals = SignalPipe::open()?;
-        let bell = self.store.register(&Topic::Events)?;
+        let wakeup = self.store.register(&Topic::Events)?;
         loop {
-            bell.drain();
+            wakeup.drain();
             while !self.is_at_end()? {
                 if !self.read()?.iter().all(&mut each) {
                     return Ok(());
@@ -120,7 +120,7 @@ impl EventReader {
             }
             let mut sources = [
                 PollFd::new(&signals, PollFlags::IN),
-                PollFd::new(&bell, PollFlags::IN),
+                PollFd::new(&wakeup, PollFlags::IN),
                 // A closed pipe and a hung-up terminal are reported without being asked for.
                 PollFd::new(&output, PollFlags::empty()),
             ];
@@ -141,12 +141,12 @@ impl EventReader {
 
 /// Waits until a wake-up or a signal comes, or `patience` is over. Returns the signal, if one came.
 pub(crate) fn rest(
-    bells: &[&Wakeup],
+    wakeups: &[&Wakeup],
     signals: &SignalPipe,
     patience: Option<Duration>,
 ) -> io::Result<Option<i32>> {
     let mut sources: Vec<&dyn AsFd> = vec![signals];
-    sources.extend(bells.iter().map(|bell| *bell as &dyn AsFd));
+    sources.extend(wakeups.iter().map(|wakeup| *wakeup as &dyn AsFd));
     let ready = poll(&sources, patience)?;
     if ready[0] { signals.next().map(Some) } else { Ok(None) }
 }

@@ -8,7 +8,7 @@ pub(crate) const DATABASE: &str = "store.db";
 /// The lock file of the writers, which also holds the store's id.
 pub(crate) const WRITER_LOCK: &str = "gate";
 /// The directory of the wake-ups, with one for each topic.
-pub(crate) const WAKEUPS: &str = "bells";
+pub(crate) const WAKEUPS: &str = "wakeups";
 /// The directory of the runs' own files, such as logs.
 const RUNS: &str = "runs";
 /// The directory in which waiting guards announce themselves.

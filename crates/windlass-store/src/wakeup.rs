@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn only_a_fifo_is_written_to() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (wakeups, topic) = (WakeupDir::new(dir.path()), dir.path().join("bells/events"));
+        let (wakeups, topic) = (WakeupDir::new(dir.path()), dir.path().join("wakeups/events"));
         let _wakeup = wakeups.register(&Topic::Events).expect("a wake-up");
         let outside = dir.path().join("outside");
         fs::write(&outside, "text").expect("a file");

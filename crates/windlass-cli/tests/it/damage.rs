@@ -55,7 +55,7 @@ fn a_waiting_process_reports_that_its_store_is_gone() {
     bench.await_file("begun");
     // One that opened the store only after this would make a new one.
     eventually("both listen for events", || {
-        fs::read_dir(bench.path("state/bells/events")).is_ok_and(|dir| dir.count() == 2)
+        fs::read_dir(bench.path("state/wakeups/events")).is_ok_and(|dir| dir.count() == 2)
     });
     fs::rename(bench.path("state"), bench.path("elsewhere")).expect("it is there");
     for child in waiting {

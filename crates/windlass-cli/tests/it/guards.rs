@@ -161,9 +161,9 @@ fn no_event_is_lost_between_a_check_and_a_wait() {
         assert!(output.status.success(), "{round}: {}", stderr(&output));
     };
     (0..rounds(30, 200)).for_each(race);
-    eventually("no bell is left hanging", || {
-        let bells = std::fs::read_dir(bench.path("state/bells/events")).expect("a directory");
-        bells.count() == 0
+    eventually("no wake-up is left", || {
+        let wakeups = std::fs::read_dir(bench.path("state/wakeups/events")).expect("a directory");
+        wakeups.count() == 0
     });
 }
 

@@ -269,7 +269,7 @@ fn leaks_nothing(flow: &str) {
         number.unwrap_or_else(|| panic!("{step} said no number"))
     };
     // Those of a start may still be open while its step looks, and some come when a run has lasted for a
-    // moment: its bell, and the store for its heartbeat. There are many more steps than that.
+    // moment: its wake-up, and the store for its heartbeat. There are many more steps than that.
     assert!(open("last") < open("first") + 16, "files that are open: {seen}");
 }
 

@@ -52,9 +52,9 @@ fn what_one_member_makes_all_others_can_use() {
     // A fifo lasts as long as its listener.
     let mut follows = users.script(ALICE, "umask 0777; exec \"$WINDLASS\" events -f");
     let mut follows = follows.spawn().expect("it starts");
-    eventually("a bell hangs", || {
+    eventually("a wake-up is registered", || {
         below(&users.bench.path("state")).iter().any(|path| {
-            path.starts_with(users.bench.path("state/bells/events"))
+            path.starts_with(users.bench.path("state/wakeups/events"))
                 && path.is_file() == path.is_dir()
         })
     });

@@ -179,14 +179,14 @@ fn the_files_of_a_store_are_for_the_users_of_its_directory() {
         assert_eq!(token(claim(&mut store, "a", "x")), 1);
         let wakeup = store.register(&Topic::Turn).expect("a wake-up");
         let files = ["gate", "store.db", "store.db-shm", "store.db-wal"].map(|name| (name, file));
-        let all: Vec<_> = [("bells", wakeups)].into_iter().chain(files).collect();
+        let all: Vec<_> = files.into_iter().chain([("wakeups", wakeups)]).collect();
         let found = modes(dir.path());
         assert_eq!(
             found.iter().map(|(n, m)| (n.as_str(), *m)).collect::<Vec<_>>(),
             all,
             "{mode:o}"
         );
-        let turn = dir.path().join("bells/turn");
+        let turn = dir.path().join("wakeups/turn");
         assert_eq!(modes(&turn), [(wakeup.name().to_owned(), file)], "{mode:o}");
     }
 }

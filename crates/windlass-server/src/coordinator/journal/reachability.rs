@@ -95,7 +95,7 @@ impl Reachability {
         let heartbeat = Heartbeat::of_process(store.opener(), self.process.clone(), self.terms);
         let what = "heartbeats cannot be sent";
         let heartbeat = heartbeat.map_err(|source| RunError::Io { what, source })?;
-        let watched = self.wakeups.iter().try_for_each(|bell| watch(bell.as_fd()));
+        let watched = self.wakeups.iter().try_for_each(|wakeup| watch(wakeup.as_fd()));
         let what = "wake-ups cannot be watched";
         watched.map_err(|source| RunError::Io { what, source })?;
         self.heartbeat = Some(heartbeat);

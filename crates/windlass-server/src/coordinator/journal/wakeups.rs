@@ -5,7 +5,7 @@ use windlass_store::{Store, StoreError, Topic, Wakeup};
 /// The registered wake-ups of a run.
 #[derive(Default)]
 pub(super) struct Wakeups {
-    bells: Vec<Wakeup>,
+    registered: Vec<Wakeup>,
     turn: Option<String>,
 }
 
@@ -14,26 +14,26 @@ impl Wakeups {
     pub(super) fn register(store: &Store, topics: &[Topic]) -> Result<Self, StoreError> {
         let mut wakeups = Self::default();
         for topic in topics {
-            let bell = store.register(topic)?;
+            let wakeup = store.register(topic)?;
             if *topic == Topic::Turn {
-                wakeups.turn = Some(bell.name().to_owned());
+                wakeups.turn = Some(wakeup.name().to_owned());
             }
-            wakeups.bells.push(bell);
+            wakeups.registered.push(wakeup);
         }
         Ok(wakeups)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.bells.is_empty()
+        self.registered.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Wakeup> {
-        self.bells.iter()
+        self.registered.iter()
     }
 
     /// Forgets the wake-ups that have come.
     pub(super) fn drain(&self) {
-        self.bells.iter().for_each(Wakeup::drain);
+        self.registered.iter().for_each(Wakeup::drain);
     }
 
     /// Returns the name of the wake-up that a holder notifies when it gives a name back; none where no

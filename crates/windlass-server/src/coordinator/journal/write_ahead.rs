@@ -205,7 +205,9 @@ impl WriteAhead {
 
 /// Returns the path of the log of a run whose files are in `dir`.
 fn path(dir: &Path) -> PathBuf {
-    dir.join("slate")
+    // Version 8 of the store and older ones have it under this name.
+    let former = dir.join("slate");
+    if former.exists() { former } else { dir.join("write-ahead") }
 }
 
 /// Reads the log of a run whose files are in `dir`. To be read before the journal.

@@ -19,7 +19,7 @@ const STEPS: usize = 24;
 const ASIDE: &str = "rm -rf then-$1
 cp -r $(readlink sure) then-$1
 cd state
-find runs -name slate -size 128k -exec cp --parents '{}' ../then-$1 ';'
+find runs -name write-ahead -size 128k -exec cp --parents '{}' ../then-$1 ';'
 ";
 
 /// Returns a chain in which each step puts aside what the disk has. Some fail at first, so that there are
@@ -52,7 +52,7 @@ fn sure_of(dir: &Path, step: usize) -> (usize, usize) {
     };
     let all = successes();
     let removed =
-        Command::new("sh").arg("-c").arg("rm -f runs/*/slate").current_dir(&state).status();
+        Command::new("sh").arg("-c").arg("rm -f runs/*/write-ahead").current_dir(&state).status();
     assert!(removed.expect("there is a shell").success());
     (all, all - successes())
 }
