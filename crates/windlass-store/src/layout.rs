@@ -1,7 +1,7 @@
 //! The names of the files in a store's directory.
 //!
-//! They stay as they are, whatever the code calls these things: processes of older and newer versions
-//! share the directory.
+//! Processes of several versions share the directory, so a name changes only together with the version of
+//! the tables, which keeps older processes out.
 
 /// The SQLite database; SQLite puts `-wal` and `-shm` beside it.
 pub(crate) const DATABASE: &str = "store.db";
