@@ -318,3 +318,17 @@ fn works_that_left_are_swept_out() {
     assert_eq!(pair.queue.iter().count(), 1);
     assert!(pair.queue.groups[0].lane(0).footprint() < 10, "the dead are not kept");
 }
+
+#[test]
+fn works_that_all_lack_the_same_are_known_by_it_once_the_counter_is_watched() {
+    let mut pair = Pair::new(0, None);
+    pair.insert(0, 0);
+    pair.insert(0, 1);
+    assert_eq!(pair.queue.awaited_by_all(), None, "none was refused");
+    pair.block(0, 1, 3);
+    assert_eq!(pair.queue.awaited_by_all(), None, "no release of the counter would be noticed");
+    pair.apply(&Call::Close);
+    assert_eq!(pair.queue.awaited_by_all(), Some((counter(1), Amount::from_steps(3))));
+    pair.apply(&Call::Open);
+    assert_eq!(pair.queue.awaited_by_all(), None, "the watch has ended");
+}

@@ -87,7 +87,8 @@ fn where_a_write_ahead_log_cannot_be_synced_the_store_is() {
     let mut coordinator = coordinator(dir.path(), &text);
     coordinator.run.journal_mut().set_pace(Pace { streak: 0, hold: Duration::from_secs(600) });
     // It takes everything, and is sure of nothing.
-    symlink("/dev/null", coordinator.run.state().identity().logs().join("write-ahead")).expect("a link");
+    symlink("/dev/null", coordinator.run.state().identity().logs().join("write-ahead"))
+        .expect("a link");
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
     let record = fs::read_to_string(dir.path().join("record")).expect("the steps wrote there");
     let record: Vec<_> = record.lines().map(str::to_owned).collect();
