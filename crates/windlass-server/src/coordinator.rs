@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 
 use windlass_core::{Fact, Phase, WorkId, WorkState};
-use windlass_store::{Access, RunEnd, RunRecord, Store};
+use windlass_store::{Access, RunEnd, RunRecord, Store, StoreError};
 use windlass_workflow::{Plan, Step, Workflow};
 
 #[cfg(windlass_faults)]
@@ -71,6 +71,14 @@ pub(crate) fn plan_as_asked(workflow: Workflow, run: &RunRecord) -> Result<Plan,
     Ok(plan)
 }
 
+/// Refuses to store a run whose steps cannot be told where their outputs and the store are: variables and
+/// orders are text.
+pub(crate) fn require_text_path(store: &Store) -> Result<(), StoreError> {
+    let dir = store.dir();
+    let refused = || StoreError::PathNotUtf8 { dir: dir.to_owned() };
+    dir.to_str().map(drop).ok_or_else(refused)
+}
+
 impl Coordinator {
     /// Stores a new run and leads it. The record's id is given to it here, and so is the
     /// workflow's name.
@@ -87,6 +95,7 @@ impl Coordinator {
         workflow: Workflow,
     ) -> Result<Self, RunError> {
         workflow.require_steps()?;
+        require_text_path(&store)?;
         let plan = plan_as_asked(workflow, &run)?;
         let uid = Some(store.access().creator());
         let mut run = RunRecord { workflow: plan.name.clone(), uid, ..run };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_store::{RunRecord, Store};
 use windlass_workflow::Workflow;
 
-use crate::coordinator::{RunError, plan_as_asked};
+use crate::coordinator::{RunError, plan_as_asked, require_text_path};
 use crate::nesting;
 
 /// Stores a run that the scheduler of the store leads, now or once there is one. The record's id, user
@@ -18,6 +18,7 @@ pub fn submit(
     env: BTreeMap<String, String>,
 ) -> Result<String, RunError> {
     workflow.require_steps()?;
+    require_text_path(store)?;
     let plan = plan_as_asked(workflow, &run)?;
     let uid = Some(store.access().creator());
     let mut run = RunRecord { workflow: plan.name, uid, env: Some(env), ..run };
