@@ -1,5 +1,6 @@
 //! `windlass submit` and `windlass wait`: runs that a service leads.
 
+use std::env;
 use std::error::Error;
 use std::path::Path;
 
@@ -46,9 +47,9 @@ fn submit_then(
     after: impl FnOnce(&mut Store) -> Result<(), Box<dyn Error>>,
 ) -> Result<Exit, Box<dyn Error>> {
     let Some((record, workflow)) = read_run(arguments, form)? else { return Ok(Exit::Usage) };
+    let taken = submitted_env(env::vars_os(), variables)?;
     let mut store = state::open(state)?;
-    let env = submitted_env(variables.iter().map(String::as_str));
-    let run = store_run(&mut store, record, workflow, env)?;
+    let run = store_run(&mut store, record, workflow, taken)?;
     after(&mut store)?;
     let scheduled = live_scheduler(&mut store)?.is_some();
     match form {

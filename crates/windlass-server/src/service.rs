@@ -11,6 +11,7 @@
 //! executed; its next life ends their processes and reports them as lost, and they are repeated without
 //! using up a retry.
 
+mod environment;
 mod follow;
 mod ledger;
 mod life;
@@ -21,10 +22,10 @@ pub(crate) mod texts;
 mod turns;
 mod worker;
 
+pub use self::environment::{EnvironmentError, submitted_env};
 pub use self::follow::{SeenWorker, await_ends, live_scheduler, live_worker, workers};
 pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::submit;
-pub use self::texts::submitted_env;
 pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings};
 pub use windlass_store::{Life, StoredWorker, WorkerState};

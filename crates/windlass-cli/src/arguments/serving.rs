@@ -77,6 +77,9 @@ impl ServiceArguments {
 /// Reads the name of an environment variable.
 fn variable(text: &str) -> Result<String, String> {
     match text.split_once('=') {
+        None if text.starts_with("WINDLASS_") => {
+            Err("windlass sets the variables that begin with WINDLASS_".to_owned())
+        }
         None if !text.is_empty() => Ok(text.to_owned()),
         Some((name, _)) if !name.is_empty() => {
             Err(format!("write only the name, {name}: the value comes from the environment"))

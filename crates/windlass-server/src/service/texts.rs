@@ -3,7 +3,6 @@
 //! They are JSON, so that processes of another version can read them: a field that a version does not
 //! know is left out, and one that it misses has a default. Times are those of the store's clock.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -197,23 +196,6 @@ pub(crate) fn id_of(key: &str) -> Option<OrderId> {
         "hook" => OrderId::Hook(narrow(first)?),
         _ => return None,
     })
-}
-
-/// The environment that a submission takes along: variables of the user that most commands need.
-pub(crate) const TAKEN_ALONG: [&str; 7] =
-    ["PATH", "HOME", "USER", "SHELL", "LANG", "TZ", "VIRTUAL_ENV"];
-
-/// Returns the variables of this process that a submission takes along: the usual ones, those of the
-/// locale, and the named ones.
-pub fn submitted_env<'a>(named: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, String> {
-    let named: Vec<_> = named.into_iter().collect();
-    let is_taken = |name: &str| {
-        TAKEN_ALONG.contains(&name) || name.starts_with("LC_") || named.contains(&name)
-    };
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| is_taken(name))
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,56 @@
+//! The environment that a submission takes along.
+//!
+//! It is stored as text. A variable that cannot be taken along is an error: a step that lacks it would fail
+//! later, or do something else.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use thiserror::Error;
+
+/// Variables of the user that most commands need, besides those of the locale.
+const USUAL: [&str; 7] = ["PATH", "HOME", "USER", "SHELL", "LANG", "TZ", "VIRTUAL_ENV"];
+
+/// Why a variable cannot be taken along.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EnvironmentError {
+    /// A variable was named that has no value.
+    #[error(
+        "the variable {name} is not set, so it cannot be passed on; set it, or leave out --env {name}"
+    )]
+    Unset {
+        /// The variable.
+        name: String,
+    },
+    /// A value cannot be stored.
+    #[error(
+        "the value of {name} is not valid UTF-8, so it cannot be stored with the run; change or unset it"
+    )]
+    NotText {
+        /// The variable.
+        name: String,
+    },
+}
+
+/// Returns those of `variables` that a submission takes along: the usual ones, those of the locale, and the named
+/// ones.
+pub fn submitted_env(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    named: &[String],
+) -> Result<BTreeMap<String, String>, EnvironmentError> {
+    let mut taken = BTreeMap::new();
+    for (name, value) in variables {
+        let Ok(name) = name.into_string() else { continue };
+        if USUAL.contains(&name.as_str()) || name.starts_with("LC_") || named.contains(&name) {
+            let Ok(value) = value.into_string() else {
+                return Err(EnvironmentError::NotText { name });
+            };
+            taken.insert(name, value);
+        }
+    }
+    match named.iter().find(|name| !taken.contains_key(*name)) {
+        Some(unset) => Err(EnvironmentError::Unset { name: unset.clone() }),
+        None => Ok(taken),
+    }
+}
