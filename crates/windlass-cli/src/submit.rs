@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::service::{
-    SeenWorker, StoredWorker, await_ends, live_scheduler, submit as store_run, submitted_env,
-    workers as list_workers,
+    SeenWorker, StoredWorker, Unled, await_ends, live_scheduler, submit as store_run,
+    submitted_env, workers as list_workers,
 };
 use windlass_server::{RunOutcome, Store, find_run};
 
@@ -122,7 +122,13 @@ pub(crate) fn wait(
     let mut store = state::existing(state)?;
     let ids = runs.iter().map(|run| Ok(find_run(&mut store, run)?.id));
     let ids: Vec<String> = ids.collect::<Result<_, Box<dyn Error>>>()?;
-    let ends = match await_ends(&mut store, &ids)? {
+    let mut tell = |run: &str, unled| match unled {
+        Unled::Interrupted => {
+            eprintln!("run {run} is interrupted; to resume: windlass resume {run}");
+        }
+        _ => eprintln!("run {run} waits: no scheduler is running; start one with: windlass serve"),
+    };
+    let ends = match await_ends(&mut store, &ids, &mut tell)? {
         Ok(ends) => ends,
         Err(signal) => return Ok(Exit::Signal(signal)),
     };

@@ -18,7 +18,7 @@ mod holder_label;
 mod list;
 mod prune;
 mod reason;
-mod run;
+pub(crate) mod run;
 mod step;
 mod turn;
 mod why;

@@ -23,7 +23,7 @@ mod turns;
 mod worker;
 
 pub use self::environment::{EnvironmentError, submitted_env};
-pub use self::follow::{SeenWorker, await_ends, live_scheduler, live_worker, workers};
+pub use self::follow::{SeenWorker, Unled, await_ends, live_scheduler, live_worker, workers};
 pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::submit;

@@ -261,6 +261,7 @@ fn a_read_only_store_can_be_looked_at() {
         (&["log", "last"], "hello"),
         (&["holders"], "held by a"),
         (&["events"], ""),
+        (&["wait", "last"], ""),
     ] {
         let output = call(verb);
         assert!(output.status.success(), "{verb:?}: {}", stderr(&output));

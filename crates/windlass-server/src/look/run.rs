@@ -234,7 +234,7 @@ pub(super) fn wal_of(store: &Store, run: &str) -> WalSnapshot {
 }
 
 /// Returns the lease of the leader of a run, if its process is alive.
-pub(super) fn leader_of(
+pub(crate) fn leader_of(
     transaction: &Transaction<'_>,
     run: &str,
 ) -> Result<Option<StoredLease>, StoreError> {

@@ -1,5 +1,6 @@
 //! Waiting for submitted runs, and looking who schedules and executes them.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -8,36 +9,74 @@ use windlass_store::{Process, RunEnd, Store, StoreError, StoredWorker, Topic, Tr
 
 use super::texts::COMMANDS;
 use crate::coordinator::RunError;
+use crate::look::run::leader_of;
 use crate::poll::poll;
 use crate::signals::SignalPipe;
 
 /// How often to look without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
+/// A run that does not go on, as nothing leads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unled {
+    /// It was submitted, and no scheduler is running.
+    Queued,
+    /// The process that led it has ended before it.
+    Interrupted,
+}
+
 /// Waits until all runs have ended; they are whole ids. Returns their ends, or the signal that came
-/// first.
+/// first. Calls `tell` once for each run that is found without a leader.
 pub fn await_ends(
     store: &mut Store,
     runs: &[String],
+    tell: &mut dyn FnMut(&str, Unled),
 ) -> Result<Result<Vec<RunEnd>, i32>, RunError> {
+    // A store that can only be read cannot notify a process.
+    if let Some(ends) = ends_of(store, runs)? {
+        return Ok(Ok(ends));
+    }
     let what = "the ends of runs cannot be waited for";
     let io = |source| RunError::Io { what, source };
     let signals = SignalPipe::open().map_err(io)?;
     let wakeup = store.register(&Topic::Progress)?;
+    let mut told = BTreeSet::new();
     loop {
         wakeup.drain();
-        let ends = store.read(|transaction| {
-            let end = |run: &String| Ok(transaction.runs().listing(run)?.end);
-            runs.iter().map(end).collect::<Result<Option<Vec<_>>, StoreError>>()
-        })?;
-        if let Some(ends) = ends {
+        if let Some(ends) = ends_of(store, runs)? {
             return Ok(Ok(ends));
+        }
+        for run in runs {
+            if let Some(unled) = store.read(|transaction| unled(transaction, run))?
+                && told.insert(run)
+            {
+                tell(run, unled);
+            }
         }
         let sources: [&dyn AsFd; 2] = [&signals, &wakeup];
         if poll(&sources, Some(LOOK_AGAIN)).map_err(io)?[0] {
             return Ok(Err(signals.next().map_err(io)?));
         }
     }
+}
+
+/// Returns the ends of runs, once all of them have ended.
+fn ends_of(store: &mut Store, runs: &[String]) -> Result<Option<Vec<RunEnd>>, StoreError> {
+    store.read(|transaction| {
+        runs.iter().map(|run| Ok(transaction.runs().listing(run)?.end)).collect()
+    })
+}
+
+fn unled(transaction: &Transaction<'_>, run: &str) -> Result<Option<Unled>, StoreError> {
+    if transaction.runs().listing(run)?.end.is_some() {
+        return Ok(None);
+    }
+    let (leader, unled) = match transaction.runs().find(run)?.env {
+        Some(_) => (holder_of(transaction, &Name::Scheduler)?.is_some(), Unled::Queued),
+        None => (leader_of(transaction, run)?.is_some(), Unled::Interrupted),
+    };
+    Ok((!leader).then_some(unled))
 }
 
 /// Returns the process of the scheduler that leads the runs of a store, if one is alive.

@@ -1,4 +1,4 @@
-//! What a submission refuses, so that no run waits for a scheduler that cannot start its steps.
+//! What a submission refuses, and what `wait` says of a run that nothing leads.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -40,4 +40,27 @@ fn a_variable_that_cannot_be_taken_along_is_refused() {
     let reserved = "windlass sets the variables that begin with WINDLASS_";
     check(("WINDLASS_OWN", b"1"), &["--env", "WINDLASS_OWN"], reserved);
     assert_eq!(service.shown(&["ps", "--json"]), "", "no run was stored");
+}
+
+#[test]
+fn a_wait_says_that_nothing_leads_a_run() {
+    let mut service = Service::new("[step.a]\nrun = 'kill -9 $PPID; sleep 100'\n");
+    let killed = service.bench.call(&["run", "flow.toml", "--json"]);
+    let interrupted = stdout(&killed).split('"').nth(9).expect("the id").to_owned();
+    service.bench.write("flow.toml", "[step.a]\nrun = 'true'\n");
+    let queued = service.submit(&[]);
+    let place = service.start(&["wait", &queued, &interrupted]);
+    let said = || service.bench.read(&format!("said-{place}"));
+    let queued_told =
+        format!("run {queued} waits: no scheduler is running; start one with: windlass serve\n");
+    let told =
+        format!("run {interrupted} is interrupted; to resume: windlass resume {interrupted}\n");
+    eventually("it is told", || said() == format!("{queued_told}{told}"));
+    service.bench.ends_with(0, &["cancel", &interrupted, "--output", "quiet"]);
+    service.start(&["serve", "--no-worker"]);
+    service.start(&["worker", "--slots", "1"]);
+    let ended = service.processes[place].wait().expect("it ends");
+    assert_eq!(ended.code(), Some(3), "{}", service.said());
+    let said = service.bench.read(&format!("said-{place}"));
+    assert_eq!(said.lines().count(), 4, "each is told once: {said}");
 }
