@@ -1,5 +1,6 @@
 //! The settings of a scheduler.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,15 @@ pub enum BuildError {
     /// With `max_concurrency: 0` nothing could ever run.
     #[error("max_concurrency is 0, so nothing could ever run: set it to at least 1")]
     NoConcurrency,
+    /// A name has one of the three, and the last one set would silently replace the others.
+    #[error("{name:?} is given several of a limit, a rate and a quota: use a name for each")]
+    SeveralKinds {
+        /// The name.
+        name: String,
+    },
+    /// A limit, a rate or a quota of slots.
+    #[error("{SLOTS:?} is what `max_concurrency` limits: use another name")]
+    Slots,
     /// A rate or a quota that makes no sense.
     #[error(transparent)]
     Rate(#[from] RateError),
@@ -161,9 +171,12 @@ impl WorkSchedulerBuilder {
         self
     }
 
-    /// Sets how much all works together may take besides slots: `.limits([("gpu", 2)])`.
+    /// Adds limits of what all works together may take besides slots: `.limits([("gpu", 2)])`. The last limit
+    /// of a name counts.
     pub fn limits(mut self, limits: impl Into<ResourceCost>) -> Self {
-        self.limits = limits.into();
+        for (name, limit) in limits.into().iter() {
+            self.limits = self.limits.with(name, limit);
+        }
         self
     }
 
@@ -236,6 +249,7 @@ impl WorkSchedulerBuilder {
         if slots == 0 {
             return Err(BuildError::NoConcurrency);
         }
+        self.check_names()?;
         let limits = self.limits.with(SLOTS, Amount::from(slots));
         let client = match self.capacity {
             Some(capacity) => capacity.join(&limits),
@@ -261,5 +275,20 @@ impl WorkSchedulerBuilder {
         let publisher = Publisher::new(self.config.event_tx);
         let state = State::new(engine, one_slot, publisher, self.keep_ended);
         Ok(WorkScheduler::new_with(Arc::new(Shared::new(state, client, self.cancel_grace))))
+    }
+
+    /// Refuses what would let one declaration replace another.
+    fn check_names(&self) -> Result<(), BuildError> {
+        let limited = |name: &str| self.limits.amount(name).is_some();
+        let rates: BTreeSet<&str> = self.rates.iter().map(|(name, _)| name.as_str()).collect();
+        let quotas: BTreeSet<&str> = self.quotas.iter().map(|(name, _)| name.as_str()).collect();
+        if limited(SLOTS) || rates.contains(SLOTS) || quotas.contains(SLOTS) {
+            return Err(BuildError::Slots);
+        }
+        let limited = rates.union(&quotas).find(|name| limited(name));
+        match limited.or_else(|| rates.intersection(&quotas).next()) {
+            Some(name) => Err(BuildError::SeveralKinds { name: (*name).to_owned() }),
+            None => Ok(()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use tokio::time::sleep;
 use windlass::{
     Amount, Order, Quota, Rate, ResourceCapacity, ResourceCost, SubmitError, WorkScheduler,
-    WorkState,
+    WorkSchedulerBuilder, WorkState,
 };
 
 use crate::support::*;
@@ -29,6 +29,34 @@ async fn works_run_within_their_limits() {
     _ = scheduler.run_until_done().await;
     let expected = ["0ns one", "0ns none", "10ms both", "20ms one more"];
     assert_eq!(starts(&mut events), expected, "what refused the second is set aside for it");
+}
+
+#[test]
+fn limits_of_several_calls_hold_together() {
+    let builder = WorkScheduler::builder().limits(gpus(2)).limits([("licence", 1)]);
+    let scheduler = builder.limits(gpus(1)).build().expect("nothing clashes");
+    let submit = |needs: ResourceCost| scheduler.submit(ok("work").needs(needs));
+    assert!(submit([("gpu", 1), ("licence", 1)].into()).is_ok(), "both names are declared");
+    assert!(submit(gpus(2)).is_err(), "the last limit of a name counts");
+}
+
+#[test]
+fn a_name_has_a_limit_or_a_rate_or_a_quota() {
+    let (rate, quota) = (Rate::per_second(5), Quota { amount: 5.into(), window: secs(1) });
+    let builder = || WorkScheduler::builder().limits(gpus(1));
+    let several = "\"gpu\" is given several of a limit, a rate and a quota: use a name for each";
+    let slots = "\"slots\" is what `max_concurrency` limits: use another name";
+    let check = |builder: WorkSchedulerBuilder, expected: &str| {
+        let refused = builder.build().map(drop).map_err(|error| error.to_string());
+        assert_eq!(refused, Err(expected.to_owned()));
+    };
+    check(builder().rate("gpu", rate), several);
+    check(builder().quota("gpu", quota), several);
+    check(WorkScheduler::builder().rate("gpu", rate).quota("gpu", quota), several);
+    check(builder().limits([("slots", 3)]), slots);
+    check(builder().rate("slots", rate), slots);
+    check(builder().quota("slots", quota), slots);
+    assert!(builder().rate("calls", rate).rate("calls", rate).quota("day", quota).build().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
