@@ -50,6 +50,15 @@ impl Clock {
         Self { source, began: Duration::ZERO, paused: Arc::default() }
     }
 
+    /// Starts another clock on the same source.
+    pub(crate) fn start_again(&self) -> Self {
+        match &self.source {
+            Source::Steady(_) => Self::start(),
+            #[cfg(test)]
+            Source::Manual(nanos) => Self::manual(nanos),
+        }
+    }
+
     /// Returns the time of the run.
     pub(crate) fn now(&self) -> Timestamp {
         let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));

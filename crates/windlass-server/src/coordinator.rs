@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 
 use windlass_core::{Fact, Phase, WorkId, WorkState};
-use windlass_store::{Access, RunEnd, RunRecord, Store, StoreError};
+use windlass_store::{Access, Process, RunEnd, RunRecord, Store, StoreError};
 use windlass_workflow::{Plan, Step, Workflow};
 
 #[cfg(windlass_faults)]
@@ -44,8 +44,8 @@ mod update;
 pub use self::attached::{AttachedRun, FollowEnd};
 use self::attempts::LocalAttempts;
 pub use self::error::RunError;
-pub(crate) use self::journal::read_wal;
 use self::journal::{Expected, Leader, StoreJournal, declare};
+pub(crate) use self::journal::{end_leftovers, read_wal};
 pub use self::requests::{Ask, ask, ask_to_retry};
 pub(crate) use self::requests::{announce_decision, forget_requests};
 use self::run_loop::RunLoop;
@@ -101,13 +101,14 @@ impl Coordinator {
         let mut run = RunRecord { workflow: plan.name.clone(), uid, ..run };
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
+        let process = this_process()?;
         let (mut leader, parent) = store.transact(|transaction| {
             let parent = nesting::parent(transaction)?;
             run.id = transaction.runs().new_id()?;
             declare(transaction, schedule.plan())?;
             transaction.runs().insert(&run)?;
-            let leader =
-                Leader::claim(transaction, run.clone())?.expect("no other process knows it yet");
+            let leader = Leader::claim(transaction, run.clone(), process.clone())?
+                .expect("no other process knows it yet");
             #[cfg(windlass_faults)]
             fault::note_digest(schedule.engine().digest());
             leader.append(transaction, schedule.facts())?;
@@ -171,8 +172,10 @@ impl Coordinator {
             return Err(RunError::Served { run: run.id });
         }
         let plan = plan_of(&run)?;
-        let taken = store
-            .transact(|transaction| Leader::take_over(transaction, run.clone(), &plan, expected))?;
+        let process = this_process()?;
+        let taken = store.transact(|transaction| {
+            Leader::take_over(transaction, run.clone(), &plan, expected, process.clone())
+        })?;
         let (mut leader, end) = taken?;
         #[cfg(windlass_faults)]
         Point::AfterTakeOver.reached();
@@ -238,6 +241,12 @@ impl Coordinator {
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
         self.run.run(&mut watch)
     }
+}
+
+/// Returns the process that leads a run in the foreground, which is this one.
+fn this_process() -> Result<Process, RunError> {
+    let what = "this process cannot be identified";
+    Process::current().map_err(|source| RunError::Io { what, source })
 }
 
 /// Returns what is known of the steps of a run, in the order of the plan.

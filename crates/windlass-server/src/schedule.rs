@@ -58,9 +58,9 @@ impl Schedule {
     }
 
     /// Creates the schedule of a run that shares its capacity with others.
-    pub(crate) fn sharing(plan: Plan, capacity: &SharedCapacity) -> Self {
+    pub(crate) fn sharing(plan: Plan, clock: Clock, capacity: &SharedCapacity) -> Self {
         let capacity = RunCapacity::within(capacity, &plan);
-        Self::on(plan, Clock::start(), capacity)
+        Self::on(plan, clock, capacity)
     }
 
     fn on(plan: Plan, clock: Clock, capacity: RunCapacity) -> Self {

@@ -10,6 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use windlass_core::Timestamp;
 
 use crate::error::StoreError;
+use crate::process::{Liveness, Process};
 
 /// A reading of a [`Clock`], on which all processes of a machine agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +23,15 @@ pub struct ClockReading {
     pub wall_ms: i64,
 }
 
-/// A source of time.
+/// The clock of a machine. A simulated machine also knows which of its processes live.
 pub trait Clock: Send + Sync {
     /// Reads the clock.
     fn now(&self) -> ClockReading;
+
+    /// Returns what can be told about a process of the machine.
+    fn liveness(&self, process: &Process) -> Liveness {
+        process.liveness()
+    }
 }
 
 /// The clock of this machine.

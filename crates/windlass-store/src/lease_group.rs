@@ -14,10 +14,10 @@ use windlass_core::{
     Waiter,
 };
 
-use crate::clock::ClockReading;
+use crate::clock::{Clock, ClockReading};
 use crate::error::StoreError;
 use crate::lease::{Owner, ProcessTree, StoredName, StoredWaiter};
-use crate::process::Process;
+use crate::process::{Liveness, Process};
 use crate::tables::{LeaseSnapshot, Meta};
 
 /// The bit above which a token carries the number of the boot during which it was given out.
@@ -27,6 +27,7 @@ const MAX_BOOTS: u64 = 1 << (63 - BOOT_BIT);
 
 pub(crate) struct LeaseGroup<'a> {
     pub(crate) state: CoordinationState,
+    clock: &'a dyn Clock,
     now: &'a ClockReading,
     /// The group as it was loaded.
     before: LeaseSnapshot,
@@ -78,11 +79,16 @@ pub struct Leftover {
 
 impl<'a> LeaseGroup<'a> {
     /// Builds the group from its rows. Leases and waiters of other boots are dropped.
-    pub(crate) fn new(stored: LeaseSnapshot, now: &'a ClockReading) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        stored: LeaseSnapshot,
+        clock: &'a dyn Clock,
+        now: &'a ClockReading,
+    ) -> Result<Self, StoreError> {
         let meta = count_boot(&stored.meta, now)?;
         let leases = stored.leases.iter();
         let mut group = Self {
             state: CoordinationState::restore(record(&stored, &meta)),
+            clock,
             now,
             meta,
             owners: leases.map(|s| ((s.name.clone(), s.lease.token), s.owner.clone())).collect(),
@@ -185,7 +191,7 @@ impl<'a> LeaseGroup<'a> {
         if let Some(gone) = self.gone.get(process) {
             return *gone;
         }
-        let gone = process.is_gone();
+        let gone = self.clock.liveness(process) == Liveness::Gone;
         self.gone.insert(process.clone(), gone);
         gone
     }

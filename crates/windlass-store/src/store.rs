@@ -10,7 +10,7 @@ use windlass_core::Fact;
 
 use crate::access::{self, Access};
 use crate::backend::{Backend, Durability, Opener};
-use crate::clock::{BootClock, Clock};
+use crate::clock::{BootClock, Clock, ClockReading};
 use crate::error::StoreError;
 use crate::memory::Memory;
 use crate::run::RunRecord;
@@ -140,6 +140,12 @@ impl Store {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Reads the clock of the store.
+    #[must_use]
+    pub fn now(&self) -> ClockReading {
+        self.clock.now()
     }
 
     /// Runs `body` in one transaction: commits all its changes, or none if it fails. The commit
@@ -333,7 +339,7 @@ where
 
     fn run(&mut self, tables: &dyn Tables) -> Result<(), StoreError> {
         // The clock is read inside the transaction, so that times grow in the order of commits.
-        let transaction = Transaction::new(tables, self.clock.now());
+        let transaction = Transaction::new(tables, self.clock);
         transaction.keep_leases()?;
         self.result = Some((self.body)(&transaction)?);
         self.notices = transaction.into_notices();

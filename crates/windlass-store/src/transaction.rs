@@ -24,7 +24,7 @@ pub use self::leases::{Leases, NameView};
 pub use self::orders::Orders;
 pub use self::requests::{Request, Requests};
 pub use self::runs::Runs;
-use crate::clock::ClockReading;
+use crate::clock::{Clock, ClockReading};
 use crate::error::StoreError;
 use crate::tables::{StepTables, Tables};
 use crate::wakeup::{Notice, Topic};
@@ -32,6 +32,7 @@ use crate::wakeup::{Notice, Topic};
 /// A transaction under way: all of it is committed, or nothing.
 pub struct Transaction<'a> {
     tables: &'a dyn Tables,
+    clock: &'a dyn Clock,
     now: ClockReading,
     notices: Notices,
 }
@@ -69,8 +70,8 @@ impl Notices {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(tables: &'a dyn Tables, now: ClockReading) -> Self {
-        Self { tables, now, notices: Notices::default() }
+    pub(crate) fn new(tables: &'a dyn Tables, clock: &'a dyn Clock) -> Self {
+        Self { tables, clock, now: clock.now(), notices: Notices::default() }
     }
 
     /// Refreshes all leases if their holders could send no heartbeats because no process could write. Those
@@ -101,7 +102,7 @@ impl<'a> Transaction<'a> {
     /// Returns the names that processes hold and wait for.
     #[must_use]
     pub fn leases(&self) -> Leases<'_> {
-        Leases::new(self.tables, &self.now, &self.notices)
+        Leases::new(self.tables, self.clock, &self.now, &self.notices)
     }
 
     /// Returns the runs.
@@ -131,7 +132,7 @@ impl<'a> Transaction<'a> {
     /// Returns the orders, the reports and the workers.
     #[must_use]
     pub fn orders(&self) -> Orders<'_> {
-        Orders::new(self.tables, &self.notices)
+        Orders::new(self.tables, self.clock, &self.notices)
     }
 
     /// Returns the requests to coordinators and waiting guards.

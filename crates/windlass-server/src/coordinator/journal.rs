@@ -28,7 +28,8 @@ mod write_ahead;
 
 pub(super) use self::admission::{Admitted, NameClaims, terms};
 pub(super) use self::leader::{Expected, Leader, declare};
-pub(super) use self::stored::{StoreJournal, end_leftovers, write_record};
+pub(crate) use self::stored::end_leftovers;
+pub(super) use self::stored::{StoreJournal, write_record};
 #[cfg(test)]
 pub(super) use self::write_ahead::Pace;
 pub(crate) use self::write_ahead::read_wal;

@@ -11,10 +11,10 @@
 //! who leads, and a new scheduler finds each attempt where the last one left it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_core::{ClientId, Input, Name, Timestamp, Token, WorkId};
+use windlass_core::{ClientId, Input, Name, ResourceCost, Timestamp, Token, WorkId};
 use windlass_store::{
     Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError, StoredOrder,
     Transaction,
@@ -24,17 +24,38 @@ use super::attempts::{Order, OrderId, StopMode};
 use super::identity::RunIdentity;
 use super::journal::{
     Admission, Admitted, Committed, Expected, Leader, NameClaims, Request as RunRequest,
-    end_leftovers, write_record,
+    write_record,
 };
 use super::requests::forget_requests;
 use super::state::{Executing, RunState};
 use super::{RunError, needs_names, plan_of};
+use crate::clock::Clock;
 use crate::schedule::{Schedule, SharedCapacity};
 use crate::service::placement::Placement;
 use crate::service::texts::{OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text};
 
 /// The attempts of a served run outlive every leader, so none of their names contains an epoch.
 const NO_EPOCH: Token = Token(0);
+
+/// Where a scheduler leads its runs.
+pub(crate) struct Host {
+    /// The directory of the store.
+    state: PathBuf,
+    /// The process that leads.
+    process: Process,
+    /// On whose source each run starts a clock of its own.
+    clock: Clock,
+    /// The capacity that all runs share.
+    pub(crate) capacity: SharedCapacity,
+}
+
+impl Host {
+    /// Creates a host whose runs share no capacity so far.
+    pub(crate) fn new(state: &Path, process: Process, clock: Clock) -> Self {
+        let capacity = SharedCapacity::new(&ResourceCost::new());
+        Self { state: state.to_owned(), process, clock, capacity }
+    }
+}
 
 /// A run that this process schedules.
 pub(crate) struct ServedRun {
@@ -57,6 +78,10 @@ pub(crate) struct ServedRun {
     /// It has decided nothing since it was adopted.
     is_new: bool,
 }
+
+/// Ends what dead holders have left running, and returns the names that can be taken now.
+pub(crate) type EndLeftovers<'a> =
+    &'a mut dyn FnMut(Vec<Leftover>) -> Result<Vec<(Name, Token)>, RunError>;
 
 /// What a round has for one run.
 #[derive(Default)]
@@ -90,22 +115,22 @@ impl ServedRun {
     pub(crate) fn adopt(
         transaction: &Transaction<'_>,
         run: RunRecord,
-        state: &Path,
-        capacity: &SharedCapacity,
+        host: &Host,
     ) -> Result<Result<Self, RunError>, StoreError> {
         let plan = match plan_of(&run) {
             Ok(plan) => plan,
             Err(error) => return Ok(Err(error)),
         };
-        let identity = RunIdentity::new(&run.id, &run.dir, state, NO_EPOCH);
+        let identity = RunIdentity::new(&run.id, &run.dir, &host.state, NO_EPOCH);
         let env = run.env.clone().unwrap_or_default();
-        let taken = Leader::take_over(transaction, run, &plan, Expected::Open)?;
+        let process = host.process.clone();
+        let taken = Leader::take_over(transaction, run, &plan, Expected::Open, process)?;
         let (leader, _) = match taken {
             Ok(taken) => taken,
             Err(error) => return Ok(Err(error)),
         };
         let shares_names = plan.steps.iter().any(needs_names);
-        let mut schedule = Schedule::sharing(plan, capacity);
+        let mut schedule = Schedule::sharing(plan, host.clock.start_again(), &host.capacity);
         let facts = transaction.facts().of(identity.id())?;
         let is_new = facts.is_empty();
         match is_new {
@@ -474,10 +499,10 @@ impl ServedRun {
         self.state.schedule().leave_capacity();
     }
 
-    /// Ends what dead holders of the run's names have left running, after the commit that found it; the
-    /// next round takes the names.
-    pub(crate) fn end_leftovers(&mut self, dir: &Path) -> Result<(), RunError> {
-        self.cleared = end_leftovers(dir, std::mem::take(&mut self.leftovers))?;
+    /// Has `end` end what dead holders of the run's names have left running, after the commit that found
+    /// it; the next round takes the names.
+    pub(crate) fn end_leftovers(&mut self, end: EndLeftovers<'_>) -> Result<(), RunError> {
+        self.cleared = end(std::mem::take(&mut self.leftovers))?;
         Ok(())
     }
 }

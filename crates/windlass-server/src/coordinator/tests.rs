@@ -115,11 +115,14 @@ fn a_run_that_ends_while_a_user_resumes_it_is_not_led_again() {
     let mut store = Store::open(&dir.path().join("state")).expect("a store");
     let record = store.run(&run).expect("it was submitted");
     let plan = plan_of(&record).expect("it can be read");
+    let process = Process::current().expect("this is Linux");
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
 
     let mut go_on = |record: &RunRecord, expected| {
         store.transact(|transaction| {
-            Leader::take_over(transaction, record.clone(), &plan, expected).map(|led| led.map(drop))
+            let (record, process) = (record.clone(), process.clone());
+            let led = Leader::take_over(transaction, record, &plan, expected, process)?;
+            Ok(led.map(drop))
         })
     };
     let over = go_on(&record, Expected::Open).expect("the store works").expect_err("it has ended");

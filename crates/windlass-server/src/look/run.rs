@@ -13,7 +13,7 @@ use super::find::found;
 use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::{log_path, run_dir};
-use crate::clock::millis;
+use crate::clock::{Clock, millis};
 use crate::coordinator::{plan_of, read_wal};
 use crate::schedule::{Schedule, SharedCapacity};
 use crate::service::placement::{Placement, Slots};
@@ -104,7 +104,9 @@ impl RunView {
         let plan = plan_of(&run).map_err(unreadable)?;
         let workflow = plan.name.clone();
         let mut schedule = match slots {
-            Some(slots) => Schedule::sharing(plan, &SharedCapacity::new(&slots.limit())),
+            Some(slots) => {
+                Schedule::sharing(plan, Clock::start(), &SharedCapacity::new(&slots.limit()))
+            }
             None => Schedule::new(plan),
         };
         schedule.replay(&facts);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use windlass_core::{HolderId, Name, Need, Timestamp, Token};
+use windlass_core::{HolderId, Name, Need, Token};
 use windlass_store::{
     Access, Claim, Claimed, Life, Process, ProcessTree, StoreError, StoredWorker, Transaction,
     WorkerState, check_text,
@@ -71,7 +71,6 @@ impl Begin<'_> {
         &self,
         transaction: &Transaction<'_>,
         ends: &BTreeMap<u64, String>,
-        now: Timestamp,
     ) -> Result<Option<(Life, usize)>, StoreError> {
         let name = self.settings.name.clone();
         let needs = [Need::one(Name::Worker(name.clone()))];
@@ -84,7 +83,8 @@ impl Begin<'_> {
         };
         let life = Life { worker: name, token: holds[0].token };
         let why = "its worker was killed".to_owned();
-        let lost = to_text(&ReportText { at: now.as_nanos(), end: EndText::Lost(why) });
+        let lost =
+            to_text(&ReportText { at: transaction.now().at.as_nanos(), end: EndText::Lost(why) });
         let report = |token: u64| (token, ends.get(&token).unwrap_or(&lost).clone());
         let orders = transaction.orders().before(&life)?;
         let reports: Vec<_> = orders.iter().map(|order| report(order.token)).collect();

@@ -12,10 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use windlass_core::{ClientId, ResourceCost, Token};
+use windlass_core::{ClientId, Token};
 use windlass_store::{
     Claim, Claimed, HolderId, LeaseTerms, Name, Need, Process, Request, RunEnd, Store, StoreError,
     Topic, Transaction, Wakeup,
@@ -24,12 +23,12 @@ use windlass_store::{
 use super::placement::Placement;
 use super::texts::{ReportText, id_of};
 use super::turns::Turns;
-use crate::coordinator::RunError;
-use crate::coordinator::served::{RoundEnd, RoundNews, ServedRun};
+use crate::clock::Clock;
+use crate::coordinator::served::{EndLeftovers, Host, RoundEnd, RoundNews, ServedRun};
+use crate::coordinator::{RunError, end_leftovers};
 use crate::heartbeat::Heartbeat;
 use crate::lock_client::patience;
 use crate::poll::poll;
-use crate::schedule::SharedCapacity;
 use crate::signals::SignalPipe;
 
 /// The interval between two checks of the store without a wake-up.
@@ -93,7 +92,6 @@ pub enum SchedulerEnd {
 /// Leads all submitted runs of a store.
 pub struct Scheduler {
     store: Store,
-    dir: PathBuf,
     process: Process,
     terms: LeaseTerms,
     wakeups: Vec<Wakeup>,
@@ -107,15 +105,25 @@ struct Lead {
     _heartbeat: Heartbeat,
 }
 
+/// The rounds of one process under one lead. Knows nothing of threads, signals and wake-ups.
+pub(super) struct Rounds {
+    epoch: Token,
+    /// The wake-up to notify when a name that a step waits for may be free.
+    wakeup: String,
+    runs: Runs,
+    /// Whether the store cannot be written now, which was reported.
+    trouble: bool,
+}
+
 /// What the leading scheduler knows of the runs.
 struct Runs {
+    host: Host,
     served: BTreeMap<String, ServedRun>,
     /// Which run takes from the shared capacity as which client.
     by_client: BTreeMap<ClientId, String>,
     turns: Turns,
     /// The runs that cannot be led.
     refused: BTreeSet<String>,
-    capacity: SharedCapacity,
     placement: Placement,
     /// The slots of the workers have changed since the last decisions.
     workers_changed: bool,
@@ -146,8 +154,7 @@ impl Scheduler {
         let wakeups = wakeups.collect::<Result<_, _>>()?;
         let signals = SignalPipe::open().map_err(io("signals cannot be watched"))?;
         let terms = LeaseTerms { heartbeat_timeout: lease, ..LeaseTerms::default() };
-        let dir = store.dir().to_owned();
-        Ok(Self { store, dir, process, terms, wakeups, signals })
+        Ok(Self { store, process, terms, wakeups, signals })
     }
 
     /// Leads the runs, or stands by, until a signal comes or there has been no run for `idle`.
@@ -175,17 +182,11 @@ impl Scheduler {
         &mut self,
         tell: &mut dyn FnMut(&SchedulerNews),
     ) -> Result<Result<Lead, i32>, RunError> {
-        let Process { pid, started, .. } = self.process;
-        let holder = HolderId::new(format!("windlass[{pid}.{started}] scheduler"));
-        let needs = [Need::one(Name::Scheduler)];
+        let (holder, terms) = (holder(&self.process), self.terms);
         let mut told = None;
         loop {
             self.wakeups.iter().for_each(Wakeup::drain);
-            let (process, terms) = (Some(&self.process), self.terms);
-            let wakeup = Some(self.wakeups[0].name());
-            let claim = Claim { process, terms, wakeup, ..Claim::new(&holder, &needs) };
-            let claimed = self.store.transact(|transaction| transaction.leases().claim(&claim));
-            match claimed {
+            match claim_lead(&mut self.store, &self.process, terms, self.wakeups[0].name()) {
                 // A signal has come, which the wait below returns.
                 Err(StoreError::Interrupted) => {}
                 // Claimed again, it gets the same lease if the store has it.
@@ -222,72 +223,25 @@ impl Scheduler {
         idle: Option<Duration>,
         tell: &mut dyn FnMut(&SchedulerNews),
     ) -> Result<Option<SchedulerEnd>, RunError> {
-        let mut runs = Runs::new();
-        let mut trouble = false;
+        let state = self.store.dir().to_owned();
+        let host = Host::new(&state, self.process.clone(), Clock::start());
+        let mut rounds = Rounds::new(lead.epoch, self.wakeups[0].name(), host);
+        let mut end_leftovers = |leftovers| end_leftovers(&state, leftovers);
         let mut idle_since = Instant::now();
         loop {
             self.wakeups.iter().for_each(Wakeup::drain);
-            let mut news = Vec::new();
-            match self.round(lead, &mut runs, &mut news) {
-                Ok(Round::Done) => {
-                    if std::mem::take(&mut trouble) {
-                        tell(&SchedulerNews::Recovered);
-                    }
-                    news.iter().filter(|news| runs.is_new_to_user(news)).for_each(&mut *tell);
-                    for run in runs.served.values_mut() {
-                        run.end_leftovers(&self.dir)?;
-                    }
-                }
-                Ok(Round::LeadLost) => return Ok(None),
-                // A signal has come, which the wait below returns.
-                Err(StoreError::Interrupted) => {}
-                Err(error @ StoreError::IndexLost { .. }) => return Err(error.into()),
-                Err(error) if error.is_lost() => return Err(error.into()),
-                Err(error) => {
-                    // What was committed is unknown: the next round drops what this one has touched.
-                    if !std::mem::replace(&mut trouble, true) {
-                        tell(&SchedulerNews::Trouble { why: error.to_string() });
-                    }
-                }
-            }
-            let pause = if trouble { LOOK_AGAIN } else { runs.pause() };
+            let next = rounds.next(&mut self.store, &mut end_leftovers, tell)?;
+            let Some(pause) = next else { return Ok(None) };
             if let Some(signal) = self.wait(pause)? {
                 return Ok(Some(SchedulerEnd::Signal(signal)));
             }
-            if trouble || !runs.served.is_empty() {
+            if !rounds.is_idle() {
                 idle_since = Instant::now();
             }
             if idle.is_some_and(|idle| idle_since.elapsed() >= idle) {
                 return Ok(Some(SchedulerEnd::Idle));
             }
         }
-    }
-
-    /// Takes in what is new, and writes what follows, in one transaction.
-    fn round(
-        &mut self,
-        lead: &Lead,
-        runs: &mut Runs,
-        news: &mut Vec<SchedulerNews>,
-    ) -> Result<Round, StoreError> {
-        let has_news = self.store.read(|transaction| runs.has_news(transaction))?;
-        if !has_news {
-            return Ok(Round::Done);
-        }
-        let (dir, wakeup) = (&self.dir, self.wakeups[0].name());
-        let round = self.store.transact(|transaction| {
-            runs.drop_touched();
-            news.clear();
-            let held = transaction.leases().on(&Name::Scheduler)?;
-            if !held.iter().any(|stored| stored.lease.token == lead.epoch) {
-                return Ok(Round::LeadLost);
-            }
-            runs.adopt_new(transaction, dir, news)?;
-            runs.decide(transaction, wakeup, news)?;
-            Ok(Round::Done)
-        })?;
-        runs.committed();
-        Ok(round)
     }
 
     /// Waits for a wake-up, a signal, or `pause`. Returns the signal, if one came.
@@ -318,14 +272,102 @@ impl Scheduler {
     }
 }
 
+/// Claims the lead for a process. `wakeup` is notified when its turn may have come.
+pub(super) fn claim_lead(
+    store: &mut Store,
+    process: &Process,
+    terms: LeaseTerms,
+    wakeup: &str,
+) -> Result<Claimed, StoreError> {
+    let (holder, needs) = (holder(process), [Need::one(Name::Scheduler)]);
+    let (process, wakeup) = (Some(process), Some(wakeup));
+    let claim = Claim { process, terms, wakeup, ..Claim::new(&holder, &needs) };
+    store.transact(|transaction| transaction.leases().claim(&claim))
+}
+
+fn holder(Process { pid, started, .. }: &Process) -> HolderId {
+    HolderId::new(format!("windlass[{pid}.{started}] scheduler"))
+}
+
+impl Rounds {
+    /// Prepares the rounds under the lead that has the token `epoch`.
+    pub(super) fn new(epoch: Token, wakeup: &str, host: Host) -> Self {
+        Self { epoch, wakeup: wakeup.to_owned(), runs: Runs::new(host), trouble: false }
+    }
+
+    /// Takes in what is new. Returns how long until the next round without a wake-up; none once another
+    /// scheduler leads.
+    pub(super) fn next(
+        &mut self,
+        store: &mut Store,
+        end_leftovers: EndLeftovers<'_>,
+        tell: &mut dyn FnMut(&SchedulerNews),
+    ) -> Result<Option<Duration>, RunError> {
+        let mut news = Vec::new();
+        match self.round(store, &mut news) {
+            Ok(Round::Done) => {
+                if std::mem::take(&mut self.trouble) {
+                    tell(&SchedulerNews::Recovered);
+                }
+                news.iter().filter(|news| self.runs.is_new_to_user(news)).for_each(&mut *tell);
+                for run in self.runs.served.values_mut() {
+                    run.end_leftovers(end_leftovers)?;
+                }
+            }
+            Ok(Round::LeadLost) => return Ok(None),
+            // A signal has come, which the caller's next wait returns.
+            Err(StoreError::Interrupted) => {}
+            Err(error @ StoreError::IndexLost { .. }) => return Err(error.into()),
+            Err(error) if error.is_lost() => return Err(error.into()),
+            Err(error) => {
+                // What was committed is unknown: the next round drops what this one has touched.
+                if !std::mem::replace(&mut self.trouble, true) {
+                    tell(&SchedulerNews::Trouble { why: error.to_string() });
+                }
+            }
+        }
+        Ok(Some(if self.trouble { LOOK_AGAIN } else { self.runs.pause() }))
+    }
+
+    /// Returns whether there is no run to lead.
+    fn is_idle(&self) -> bool {
+        !self.trouble && self.runs.served.is_empty()
+    }
+
+    /// Takes in what is new, and writes what follows, in one transaction.
+    fn round(
+        &mut self,
+        store: &mut Store,
+        news: &mut Vec<SchedulerNews>,
+    ) -> Result<Round, StoreError> {
+        let Self { epoch, wakeup, runs, .. } = self;
+        if !store.read(|transaction| runs.has_news(transaction))? {
+            return Ok(Round::Done);
+        }
+        let round = store.transact(|transaction| {
+            runs.drop_touched();
+            news.clear();
+            let held = transaction.leases().on(&Name::Scheduler)?;
+            if !held.iter().any(|stored| stored.lease.token == *epoch) {
+                return Ok(Round::LeadLost);
+            }
+            runs.adopt_new(transaction, news)?;
+            runs.decide(transaction, wakeup, news)?;
+            Ok(Round::Done)
+        })?;
+        runs.committed();
+        Ok(round)
+    }
+}
+
 impl Runs {
-    fn new() -> Self {
+    fn new(host: Host) -> Self {
         Self {
+            host,
             served: BTreeMap::new(),
             by_client: BTreeMap::new(),
             turns: Turns::default(),
             refused: BTreeSet::new(),
-            capacity: SharedCapacity::new(&ResourceCost::new()),
             placement: Placement::default(),
             workers_changed: false,
             last_event: None,
@@ -417,14 +459,13 @@ impl Runs {
     fn adopt_new(
         &mut self,
         transaction: &Transaction<'_>,
-        dir: &Path,
         news: &mut Vec<SchedulerNews>,
     ) -> Result<(), StoreError> {
         for id in self.new_runs(transaction)? {
             let record = transaction.runs().find(&id)?;
             let workflow = record.workflow.clone();
             self.touched.insert(id.clone());
-            match ServedRun::adopt(transaction, record, dir, &self.capacity)? {
+            match ServedRun::adopt(transaction, record, &self.host)? {
                 Ok(run) => {
                     run.count_busy(&self.placement);
                     self.by_client.insert(run.client(), id.clone());
@@ -449,7 +490,7 @@ impl Runs {
         news: &mut Vec<SchedulerNews>,
     ) -> Result<(), StoreError> {
         let changed = self.placement.look(transaction)?;
-        self.capacity.set_limits(&self.placement.limit());
+        self.host.capacity.set_limits(&self.placement.limit());
         let mut news_of_runs = self.news(transaction)?;
         if changed || std::mem::take(&mut self.workers_changed) {
             for run in self.served.keys() {
@@ -491,7 +532,7 @@ impl Runs {
         open: &mut BTreeSet<String>,
     ) -> Result<(), StoreError> {
         loop {
-            for client in self.capacity.take_woken() {
+            for client in self.host.capacity.take_woken() {
                 if let Some(id) = self.by_client.get(&client) {
                     self.served.get_mut(id).expect("it has a client").search_again();
                     self.turns.want(id);

@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use windlass_core::{HolderId, LeaseTerms, Name};
 use windlass_store::{
-    Access, Blocker, BootClock, Clock as _, Durability, Life, Process, Store, StoreError,
-    StoredWorker, Topic, Transaction, Wakeup, WorkerState, WriterWait,
+    Access, Blocker, Durability, Life, Process, ProcessTree, Store, StoreError, StoredWorker,
+    Topic, Transaction, Wakeup, WorkerState, WriterWait,
 };
 
 use super::ledger::Ledger;
@@ -55,11 +56,19 @@ pub struct WorkerSettings {
 
 /// Executes orders.
 pub struct Worker {
+    duty: Duty<LocalAttempts<OrderToken>>,
+    _heartbeat: Heartbeat,
+    /// Locked for as long as this process is the worker.
+    _presence: File,
+}
+
+/// What a worker does in one life. Knows nothing of threads, and of processes only through `A`.
+pub(super) struct Duty<A> {
     store: Store,
     settings: WorkerSettings,
     life: Life,
     holder: HolderId,
-    attempts: LocalAttempts<OrderToken>,
+    attempts: A,
     /// The orders that were taken, each with the wish that was heeded last.
     taken: BTreeMap<u64, TakenOrder>,
     /// The last order that was taken.
@@ -68,7 +77,6 @@ pub struct Worker {
     reports: Vec<(u64, String)>,
     ledger: Ledger,
     clock: Clock,
-    boot: BootClock,
     wakeup: Wakeup,
     /// What happened while the store could not be written, and was not heeded so far.
     inbox: Vec<News<OrderToken>>,
@@ -77,15 +85,24 @@ pub struct Worker {
     state: WorkerState,
     /// Whether the store cannot be used now, which was reported.
     trouble: bool,
-    _heartbeat: Heartbeat,
-    /// Locked for as long as this process is the worker.
-    _presence: File,
+}
+
+/// Where a life is spent.
+pub(super) struct Place<'a> {
+    /// The directory of the worker, which this process has locked.
+    pub(super) dir: &'a Path,
+    /// The tag that every process of the worker carries.
+    pub(super) tag: &'a str,
+    /// The process that is the worker.
+    pub(super) process: &'a Process,
+    /// Kills what earlier lives have left running, and returns once it is gone.
+    pub(super) kill: &'a dyn Fn(&[ProcessTree]) -> io::Result<()>,
 }
 
 /// An order by its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct OrderToken {
-    token: u64,
+pub(super) struct OrderToken {
+    pub(super) token: u64,
     kind: OrderKind,
 }
 
@@ -169,7 +186,7 @@ impl Worker {
     /// Becomes the worker of a name: ends what its earlier lives have left running, and reports their
     /// orders.
     pub fn start(
-        mut store: Store,
+        store: Store,
         settings: WorkerSettings,
         tell: &mut dyn FnMut(&WorkerNews),
     ) -> Result<Self, WorkerError> {
@@ -183,30 +200,55 @@ impl Worker {
             take_presence(&dir).map_err(io("cannot lock the directory of the worker"))?;
         let Some(_presence) = presence else { return Err(WorkerError::Running { name }) };
         let tag = worker_tag(&dir, &name).map_err(io("cannot write the worker's directory"))?;
-        let trees = store.read(|transaction| left_by(transaction, &name, &tag))?;
-        tree::kill_all(&trees)
+        let process = Process::current().map_err(io("this process cannot be identified"))?;
+        let (opener, terms) = (store.opener(), lease_terms(settings.lease));
+        let (clock, at_once) = (Clock::start(), BESIDE.saturating_add(settings.slots as usize));
+        let attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
+        let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
+        let (duty, lost) = Duty::begin(store, settings, &place, attempts, clock)?;
+        let heartbeat = Heartbeat::of_process(opener, process, terms);
+        let _heartbeat = heartbeat.map_err(io("heartbeats cannot be sent"))?;
+        tell(&WorkerNews::Ready { life: duty.life.clone(), lost });
+        Ok(Self { duty, _heartbeat, _presence })
+    }
+
+    /// Executes orders until a signal asks it to end, or there has been nothing to do for long.
+    pub fn work(mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<WorkerEnd, WorkerError> {
+        loop {
+            if let Some(end) = self.duty.go_on(tell)? {
+                return self.duty.end(end);
+            }
+        }
+    }
+}
+
+impl<A: Attempts<OrderToken>> Duty<A> {
+    /// Begins a life: sees the processes of earlier ones gone, and reports their orders. Returns how many
+    /// of these are lost.
+    pub(super) fn begin(
+        mut store: Store,
+        settings: WorkerSettings,
+        place: &Place<'_>,
+        mut attempts: A,
+        clock: Clock,
+    ) -> Result<(Self, usize), WorkerError> {
+        let io = |what| move |source| WorkerError::Io { what, source };
+        let (name, process) = (settings.name.clone(), place.process);
+        let trees = store.read(|transaction| left_by(transaction, &name, place.tag))?;
+        (place.kill)(&trees)
             .map_err(io("cannot kill the processes that an earlier life of the worker has left"))?;
         let (mut ledger, ends) =
-            Ledger::open(&dir).map_err(io("cannot open the worker's ledger"))?;
+            Ledger::open(place.dir).map_err(io("cannot open the worker's ledger"))?;
         let wakeup = store.register(&Topic::Orders)?;
-        let process = Process::current().map_err(io("this process cannot be identified"))?;
         let holder = HolderId::new(format!("worker {name}[{}.{}]", process.pid, process.started));
-        let boot = BootClock::start()?;
-        let now = boot.now().at;
         let begun = store.transact(|transaction| {
-            let begin = Begin { settings: &settings, holder: &holder, process: &process };
-            begin.life(transaction, &ends, now)
+            let begin = Begin { settings: &settings, holder: &holder, process };
+            begin.life(transaction, &ends)
         })?;
         let Some((life, lost)) = begun else { return Err(WorkerError::Running { name }) };
         ledger.clear().map_err(io("cannot write the worker's ledger"))?;
-        let terms = lease_terms(settings.lease);
-        let heartbeat = Heartbeat::of_process(store.opener(), process, terms);
-        let clock = Clock::start();
-        let at_once = BESIDE.saturating_add(settings.slots as usize);
-        let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
         attempts.watch(wakeup.as_fd()).map_err(io("wake-ups cannot be watched"))?;
-        tell(&WorkerNews::Ready { life: life.clone(), lost });
-        Ok(Self {
+        let duty = Self {
             store,
             settings,
             life,
@@ -217,50 +259,50 @@ impl Worker {
             reports: Vec::new(),
             ledger,
             clock,
-            boot,
             wakeup,
             inbox: Vec::new(),
             idle_since: Instant::now(),
             state: WorkerState::Up,
             trouble: false,
-            _heartbeat: heartbeat.map_err(io("heartbeats cannot be sent"))?,
-            _presence,
-        })
+        };
+        Ok((duty, lost))
     }
 
-    /// Executes orders until a signal asks it to end, or there has been nothing to do for long.
-    pub fn work(mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<WorkerEnd, WorkerError> {
-        loop {
-            let looked = self.look(tell);
-            if !self.heed_trouble(looked, tell) {
-                return self.end(WorkerEnd::LifeOver);
-            }
-            if let Some(end) = self.is_over()? {
-                return self.end(end);
-            }
-            let pause = match (self.inbox.is_empty(), self.reports.is_empty()) {
-                (false, _) => Duration::ZERO,
-                (_, true) => LOOK_AGAIN,
-                (_, false) => REPORT_AGAIN,
-            };
-            let mut inbox = std::mem::take(&mut self.inbox);
-            inbox.extend(self.attempts.wait(Some(pause))?);
-            for news in inbox {
-                match news {
-                    News::Report(report) => self.note(report)?,
-                    News::Signal(_) if self.state == WorkerState::Draining => {
-                        return self.end(WorkerEnd::Killed);
-                    }
-                    News::Signal(_) => {
-                        self.state = WorkerState::Draining;
-                        tell(&WorkerNews::Draining);
-                        let drained = self.announce(tell);
-                        self.heed_trouble(drained.map(|()| true), tell);
-                    }
-                    News::Wakeup => self.wakeup.drain(),
+    /// Looks at the store once, and waits for what happens next. Returns how the worker ends, if it does.
+    pub(super) fn go_on(
+        &mut self,
+        tell: &mut dyn FnMut(&WorkerNews),
+    ) -> Result<Option<WorkerEnd>, WorkerError> {
+        let looked = self.look(tell);
+        if !self.heed_trouble(looked, tell) {
+            return Ok(Some(WorkerEnd::LifeOver));
+        }
+        if let Some(end) = self.is_over()? {
+            return Ok(Some(end));
+        }
+        let pause = match (self.inbox.is_empty(), self.reports.is_empty()) {
+            (false, _) => Duration::ZERO,
+            (_, true) => LOOK_AGAIN,
+            (_, false) => REPORT_AGAIN,
+        };
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.extend(self.attempts.wait(Some(pause))?);
+        for news in inbox {
+            match news {
+                News::Report(report) => self.note(report)?,
+                News::Signal(_) if self.state == WorkerState::Draining => {
+                    return Ok(Some(WorkerEnd::Killed));
                 }
+                News::Signal(_) => {
+                    self.state = WorkerState::Draining;
+                    tell(&WorkerNews::Draining);
+                    let drained = self.announce(tell);
+                    self.heed_trouble(drained.map(|()| true), tell);
+                }
+                News::Wakeup => self.wakeup.drain(),
             }
         }
+        Ok(None)
     }
 
     /// Reports ended orders, takes new orders, and carries out wishes. Returns whether this life still
@@ -291,7 +333,7 @@ impl Worker {
             return Ok(());
         };
         let id = OrderToken { token, kind: order.kind() };
-        let order = order.into_order(id, self.boot.now().at, self.clock.now());
+        let order = order.into_order(id, self.store.now().at, self.clock.now());
         if let Some(dir) = order.log.as_ref().and_then(|log| log.path.parent()) {
             let what = "cannot create the directory of the run's logs";
             Access::create_dir(dir).map_err(|source| WorkerError::Io { what, source })?;
@@ -313,7 +355,7 @@ impl Worker {
 
     /// Records how an order has ended, before it is reported to the store.
     fn note(&mut self, report: Report<OrderToken>) -> Result<(), WorkerError> {
-        let Some((id, text)) = ReportText::of(report, self.boot.now().at) else { return Ok(()) };
+        let Some((id, text)) = ReportText::of(report, self.store.now().at) else { return Ok(()) };
         self.taken.remove(&id.token);
         let end = [(id.token, to_text(&text))];
         let what = "cannot write the worker's ledger";
@@ -417,7 +459,7 @@ impl Worker {
     }
 
     /// Ends everything that runs, and gives up the name.
-    fn end(mut self, end: WorkerEnd) -> Result<WorkerEnd, WorkerError> {
+    pub(super) fn end(mut self, end: WorkerEnd) -> Result<WorkerEnd, WorkerError> {
         self.attempts.finish()?;
         if end == WorkerEnd::LifeOver {
             return Ok(end);
@@ -440,7 +482,7 @@ impl Worker {
     }
 
     fn lost(&self, why: String) -> String {
-        to_text(&ReportText { at: self.boot.now().at.as_nanos(), end: EndText::Lost(why) })
+        to_text(&ReportText { at: self.store.now().at.as_nanos(), end: EndText::Lost(why) })
     }
 }
 

@@ -13,7 +13,7 @@ use windlass_core::{
 
 use super::Notices;
 use super::claim::{Claim, Claimed, OnRefusal, Refused};
-use crate::clock::ClockReading;
+use crate::clock::{Clock, ClockReading};
 use crate::error::StoreError;
 use crate::lease::{ProcessGroup, StoredLease, StoredName, StoredWaiter};
 use crate::lease_group::LeaseGroup;
@@ -40,6 +40,7 @@ pub struct NameView {
 /// The leases of a store and the queue for them, within a [`Transaction`](super::Transaction).
 pub struct Leases<'a> {
     tables: &'a dyn LeaseTables,
+    clock: &'a dyn Clock,
     now: &'a ClockReading,
     notices: &'a Notices,
 }
@@ -47,10 +48,11 @@ pub struct Leases<'a> {
 impl<'a> Leases<'a> {
     pub(super) fn new(
         tables: &'a dyn LeaseTables,
+        clock: &'a dyn Clock,
         now: &'a ClockReading,
         notices: &'a Notices,
     ) -> Self {
-        Self { tables, now, notices }
+        Self { tables, clock, now, notices }
     }
 
     /// Creates a semaphore, or changes its capacity if it has neither holders nor waiters.
@@ -318,7 +320,7 @@ impl<'a> Leases<'a> {
         queues: QueuePart,
     ) -> Result<LeaseGroup<'a>, StoreError> {
         let query = LeaseQuery { names, holder, queues, at: self.now.at };
-        LeaseGroup::new(self.tables.load(&query)?, self.now)
+        LeaseGroup::new(self.tables.load(&query)?, self.clock, self.now)
     }
 
     fn save(&self, mut group: LeaseGroup<'a>) -> Result<(), StoreError> {

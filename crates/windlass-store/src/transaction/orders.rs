@@ -3,22 +3,24 @@
 use windlass_core::Name;
 
 use super::Notices;
+use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::name::check_text;
 use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
-use crate::process::Process;
+use crate::process::{Liveness, Process};
 use crate::tables::Tables;
 use crate::wakeup::Topic;
 
 /// The orders, the reports and the workers of a store, within a [`Transaction`](super::Transaction).
 pub struct Orders<'a> {
     tables: &'a dyn Tables,
+    clock: &'a dyn Clock,
     notices: &'a Notices,
 }
 
 impl<'a> Orders<'a> {
-    pub(super) fn new(tables: &'a dyn Tables, notices: &'a Notices) -> Self {
-        Self { tables, notices }
+    pub(super) fn new(tables: &'a dyn Tables, clock: &'a dyn Clock, notices: &'a Notices) -> Self {
+        Self { tables, clock, notices }
     }
 
     /// Writes an order for a worker and returns its token.
@@ -103,7 +105,8 @@ impl<'a> Orders<'a> {
     pub fn process_of(&self, life: &Life) -> Result<Option<Process>, StoreError> {
         let leases = self.tables.leases(Some(&Name::Worker(life.worker.clone())))?;
         let lease = leases.into_iter().find(|stored| stored.lease.token == life.token);
-        Ok(lease.and_then(|stored| stored.owner.process).filter(|process| !process.is_gone()))
+        let is_gone = |process: &Process| self.clock.liveness(process) == Liveness::Gone;
+        Ok(lease.and_then(|stored| stored.owner.process).filter(|process| !is_gone(process)))
     }
 
     /// Inserts a worker, or replaces an earlier life of it.

@@ -33,13 +33,13 @@ pub(in crate::coordinator) enum Expected {
 }
 
 impl Leader {
-    /// Claims the lead of `run`. Returns the run's id and its leader if another process leads it.
+    /// Claims the lead of `run` for this process. Returns the run's id and its leader if another process
+    /// leads it.
     pub(in crate::coordinator) fn claim(
         transaction: &Transaction<'_>,
         run: RunRecord,
+        process: Process,
     ) -> Result<Result<Self, (String, HolderId)>, StoreError> {
-        let unknown = |source| StoreError::Io { path: "/proc/self".into(), source };
-        let process = Process::current().map_err(unknown)?;
         let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
         let needs = [Need::one(Name::Run(run.id.clone()))];
         let claim = Claim { process: Some(&process), ..Claim::new(&holder, &needs) };
@@ -63,13 +63,14 @@ impl Leader {
         run: RunRecord,
         plan: &Plan,
         expected: Expected,
+        process: Process,
     ) -> Result<Result<(Self, Option<RunEnd>), RunError>, StoreError> {
         let end = transaction.runs().listing(&run.id)?.end;
         if let (Expected::Open, Some(RunEnd { outcome, .. })) = (expected, end) {
             return Ok(Err(RunError::Over { run: run.id, outcome }));
         }
         declare(transaction, plan)?;
-        let leader = match Self::claim(transaction, run)? {
+        let leader = match Self::claim(transaction, run, process)? {
             Ok(leader) => leader,
             Err((run, by)) => return Ok(Err(RunError::Led { run, by })),
         };

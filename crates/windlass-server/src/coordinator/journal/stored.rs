@@ -376,7 +376,7 @@ fn begin_all(schedule: &mut Schedule) -> Vec<Start> {
 }
 
 /// Ends what dead holders have left running. Returns the stale holds whose names are free now.
-pub(in crate::coordinator) fn end_leftovers(
+pub(crate) fn end_leftovers(
     dir: &Path,
     leftovers: Vec<Leftover>,
 ) -> Result<Vec<(Name, Token)>, RunError> {

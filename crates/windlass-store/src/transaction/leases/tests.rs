@@ -7,7 +7,7 @@ use windlass_core::Timestamp;
 
 use super::*;
 use crate::backend::{Backend, Durability};
-use crate::clock::{Clock, ManualClock};
+use crate::clock::ManualClock;
 use crate::error::StoreError;
 use crate::memory::Memory;
 use crate::sqlite::{Network, Sqlite};
@@ -92,9 +92,10 @@ fn rows(
 ) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     let mut body = |tables: &dyn crate::tables::Tables| {
-        let (now, notices) = (ManualClock::default().now(), Notices::default());
+        let (clock, notices) = (ManualClock::default(), Notices::default());
+        let now = clock.now();
         let counted = Counted { tables, rows: Cell::new(0) };
-        let leases = Leases::new(&counted, &now, &notices);
+        let leases = Leases::new(&counted, &clock, &now, &notices);
         let needs = [Need::one(name.clone())];
         let holder = |number: u32| HolderId::new(format!("{number:06}"));
         let mut tokens = BTreeMap::new();
