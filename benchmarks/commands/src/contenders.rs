@@ -107,7 +107,7 @@ impl Contender {
         self.forget(dir);
         if let Contender::Windlass(program) | Contender::WindlassInMemory(program) = self {
             let mut command = Command::new(program);
-            command.arg("--state").arg(self.state(dir, round)).arg("holders");
+            command.arg("--state").arg(self.state(dir, round)).args(["store", "init"]);
             let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
             let status = quiet.status().expect("it can be started");
             assert!(status.success(), "{status}");
