@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::report::Report;
+use windlass_bench_report::Table;
 
-pub(crate) fn run(windlass: &Path, rounds: usize, report: &mut Report) {
+pub(crate) fn run(windlass: &Path, rounds: usize, table: &mut Table) {
     let dir = tempfile::tempdir().expect("a directory");
     let (state, file) = (dir.path().join("state"), dir.path().join("file"));
     let mut contenders = [
@@ -27,7 +27,7 @@ pub(crate) fn run(windlass: &Path, rounds: usize, report: &mut Report) {
         }
     }
     for ((name, _), delays) in contenders.iter().zip(&delays) {
-        report.add_delays("uncontended, around `true`", name, delays);
+        table.add_delays("uncontended, around `true`", name, delays);
     }
 }
 

@@ -7,18 +7,18 @@ use std::time::Instant;
 
 use windlass_store::{Answer, Claim, Claimed, Durability, HolderId, Name, Need, Store};
 
-use crate::report::Report;
+use windlass_bench_report::Table;
 
-pub(crate) fn run(pairs: usize, report: &mut Report) {
+pub(crate) fn run(pairs: usize, table: &mut Table) {
     for (durability, word) in [("full", "durable"), ("process", "as leases are")] {
         for processes in [1, 4, 8] {
             let rates = (0..5).map(|_| rate(processes, pairs / processes, durability)).collect();
             let work = format!("acquire + release, {word}, {processes} processes");
-            report.add(&work, "windlass-store", "pairs/s", rates);
+            table.add(&work, "windlass-store", "pairs/s", rates);
         }
     }
     let slowest = (0..5).map(|_| slowest(8, pairs / 8)).collect();
-    report.add("worst wait for the store, 8 busy processes", "windlass-store", "ms", slowest);
+    table.add("worst wait for the store, 8 busy processes", "windlass-store", "ms", slowest);
 }
 
 fn start(dir: &Path, number: usize, pairs: usize, durability: &str) -> std::process::Child {

@@ -8,13 +8,12 @@
 
 mod commands;
 mod library;
-mod report;
 mod waiting;
 
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::env;
+use std::path::PathBuf;
 
-use crate::report::Report;
+use windlass_bench_report::Table;
 
 fn main() {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -24,18 +23,13 @@ fn main() {
         return library::worker(rest);
     }
     let quick = arguments.iter().any(|argument| argument == "--quick");
-    let mut report = Report::default();
+    let mut table = Table::default();
     let windlass = windlass();
-    commands::run(&windlass, if quick { 20 } else { 200 }, &mut report);
-    waiting::hand_over(if quick { 50 } else { 500 }, &mut report);
-    library::run(if quick { 100 } else { 1000 }, &mut report);
-    waiting::long_line(&windlass, if quick { 50 } else { 1000 }, &mut report);
-    println!("{}", report.markdown());
-    let told = arguments.iter().find_map(|argument| argument.strip_prefix("--json="));
-    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
-    if let Some(file) = told.map(PathBuf::from).or_else(|| (!quick).then(usual)) {
-        fs::write(file, report.json()).expect("the results can be written");
-    }
+    commands::run(&windlass, if quick { 20 } else { 200 }, &mut table);
+    waiting::hand_over(if quick { 50 } else { 500 }, &mut table);
+    library::run(if quick { 100 } else { 1000 }, &mut table);
+    waiting::long_line(&windlass, if quick { 50 } else { 1000 }, &mut table);
+    table.finish(env!("CARGO_MANIFEST_DIR"));
 }
 
 /// Returns the path of the command beside this program.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use windlass_store::{Answer, Claim, Claimed, HolderId, Name, Need, Store, Token, Topic, Wakeup};
 
-use crate::report::Report;
+use windlass_bench_report::Table;
 
 fn needs() -> [Need; 1] {
     [Need::one(Name::Lock("x".to_owned()))]
@@ -18,7 +18,7 @@ fn needs() -> [Need; 1] {
 
 /// Measures the time from a release to the acquisition by a waiter that sleeps until it is notified, with
 /// two connections that share nothing, like two processes.
-pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
+pub(crate) fn hand_over(rounds: usize, table: &mut Table) {
     let dir = tempfile::tempdir().expect("a directory");
     let (tell, told) = mpsc::channel();
     let (ready, begun) = mpsc::channel();
@@ -51,7 +51,7 @@ pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
     }
     drop(start);
     waiter.join().expect("no panic");
-    report.add_delays("hand-over to a waiter, release included", "windlass-store", &delays);
+    table.add_delays("hand-over to a waiter, release included", "windlass-store", &delays);
 }
 
 /// Acquires lock x, and waits for its wake-up if necessary; sends a message when it begins to wait.
@@ -82,7 +82,7 @@ fn give_back(store: &mut Store, holder: &HolderId, token: Token) {
 
 /// Measures the processor time of commands that wait for one lock, and the time of each hand-over once
 /// the first holder releases it.
-pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
+pub(crate) fn long_line(windlass: &Path, waiters: usize, table: &mut Table) {
     let dir = tempfile::tempdir().expect("a directory");
     let (state, gate) = (dir.path().join("state"), dir.path().join("go"));
     let start = |command: &[&str]| -> Child {
@@ -104,12 +104,12 @@ pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
         thread::sleep(Duration::from_millis(50));
     }
     let name = format!("a line of {waiters} commands");
-    report.add_delays(&format!("{name}, until all wait"), "windlass lock", &[began.elapsed()]);
+    table.add_delays(&format!("{name}, until all wait"), "windlass lock", &[began.elapsed()]);
     let watched = Duration::from_secs(5);
     let before = used(&line.0[1..]);
     thread::sleep(watched);
     let share = (used(&line.0[1..]) - before) / watched.as_secs_f64() * 100.0;
-    report.add(
+    table.add(
         &format!("{name}, all together while waiting"),
         "windlass lock",
         "% of a CPU",
@@ -121,7 +121,7 @@ pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
         assert!(child.wait().expect("it ends").success());
     }
     let each = began.elapsed() / u32::try_from(waiters).expect("not so many");
-    report.add_delays(&format!("{name}, per command once it moves"), "windlass lock", &[each]);
+    table.add_delays(&format!("{name}, per command once it moves"), "windlass lock", &[each]);
 }
 
 /// Processes that are killed when this value is dropped.

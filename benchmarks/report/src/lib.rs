@@ -1,5 +1,7 @@
 //! Measures contenders in turn, and reports the results as a table and as JSON.
 
+mod table;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,6 +9,8 @@ use std::{env, fs};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
+
+pub use table::{Row as TableRow, Table};
 
 /// One contender's run: does the work once and returns a result to check.
 pub type Run<'a> = Box<dyn FnMut() -> u64 + 'a>;

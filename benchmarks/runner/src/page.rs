@@ -31,6 +31,7 @@ pub(crate) fn make(dir: &Path) -> Result<String, Box<dyn Error>> {
             "engine" => engine(&results),
             "pool" | "capacity" => nanoseconds(&results),
             "coordination" => coordination(&results),
+            "service" => service(&results),
             _ => commands(&results),
         };
     }
@@ -110,6 +111,19 @@ fn coordination(results: &Value) -> String {
     })
 }
 
+fn service(results: &Value) -> String {
+    let heads =
+        ["work", "contender", "unit", "goal", "median", "quartiles", "p90", "samples", "load"];
+    table(&heads, 4, list(results), |row| {
+        let quartiles = spread(row, "first_quartile", "third_quartile");
+        let [work, contender, unit, goal] =
+            ["work", "contender", "unit", "goal"].map(|key| name(&row[key]));
+        let [median, slow, samples] = ["median", "p90", "samples"].map(|key| number(&row[key]));
+        let load = name(&row["load"]);
+        vec![work, contender, unit, goal, median, quartiles, slow, samples, load]
+    })
+}
+
 fn commands(results: &Value) -> String {
     let heads = ["work", "contender", "median µs per step", "best–worst", "processor", "rounds"];
     table(&heads, 2, list(&results["rows"]), |row| {
@@ -169,6 +183,7 @@ mod tests {
             engine(&json!({ "results": [{}] })),
             nanoseconds(&json!([{ "work": "a|b", "median_ns": 1234.5 }])),
             coordination(&json!([{}])),
+            service(&json!([{}])),
             commands(&json!({ "rows": [{}] })),
         ] {
             let bars = |line: &str| line.replace("\\|", "").matches('|').count();

@@ -67,6 +67,7 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     writing("capacity"),
     Benchmark { commands: true, ..writing("coordination") },
     Benchmark { commands: true, ..writing("commands") },
+    Benchmark { commands: true, ..writing("service") },
 ];
 
 /// The benchmarks to run.
