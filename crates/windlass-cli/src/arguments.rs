@@ -250,6 +250,24 @@ pub(crate) enum Verb {
         #[command(flatten)]
         output: OutputArguments,
     },
+    /// Pause a run, or some of its steps: what runs may end, and nothing starts
+    #[command(
+        after_help = "Examples:\n  windlass pause 3fa9c2d1\n  windlass pause 3fa9c2d1/deploy\n\nA deadline of a paused run stands still."
+    )]
+    Pause {
+        /// The run, or one of its steps or groups of steps
+        #[arg(value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::steps())]
+        target: StepTarget,
+    },
+    /// Let a paused run, or some of its steps, continue
+    #[command(
+        after_help = "Examples:\n  windlass unpause 3fa9c2d1\n  windlass unpause 3fa9c2d1/deploy"
+    )]
+    Unpause {
+        /// The run, or one of its steps or groups of steps
+        #[arg(value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::steps())]
+        target: StepTarget,
+    },
     /// Submit a workflow to the scheduler of the store
     #[command(
         after_help = "Examples:\n  windlass submit nightly.toml\n  windlass wait $(windlass submit nightly.toml report -p env=prod)\n\n`windlass serve` leads the run, which needs no terminal."

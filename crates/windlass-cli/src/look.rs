@@ -16,7 +16,7 @@ use crate::times::{between, span};
 pub(crate) fn run_ink(state: RunState) -> Option<Ink> {
     match state {
         RunState::UnderWay { .. } => Some(Ink::Cyan),
-        RunState::Queued | RunState::Interrupted => Some(Ink::Yellow),
+        RunState::Paused { .. } | RunState::Queued | RunState::Interrupted => Some(Ink::Yellow),
         RunState::Ended(end) => outcome_ink(end.outcome),
         _ => None,
     }
@@ -40,6 +40,7 @@ pub(crate) fn step_ink(state: StepState) -> Option<Ink> {
         StepState::Blocked
         | StepState::Cancelled
         | StepState::Interrupted
+        | StepState::Paused
         | StepState::Retrying { .. } => Some(Ink::Yellow),
         _ => Some(Ink::Dim),
     }
@@ -196,7 +197,7 @@ impl<'a> ProgressJson<'a> {
 
 fn pid(state: RunState) -> Option<u32> {
     match state {
-        RunState::UnderWay { pid } => pid,
+        RunState::UnderWay { pid } | RunState::Paused { pid } => pid,
         _ => None,
     }
 }

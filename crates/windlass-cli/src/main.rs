@@ -48,7 +48,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use signal_hook::consts::SIGXFSZ;
-use windlass_server::Verdict;
+use windlass_server::{Pause, Verdict};
 
 use crate::arguments::{Arguments, Form, OutputArguments, Verb};
 use crate::exit::Exit;
@@ -96,6 +96,8 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Worker(worker) => worker::worker(state, worker, form),
         Verb::Retry { run, steps, output } => run::retry(state, run, steps, shown(output)),
         Verb::Cancel { target, output } => run::cancel(state, target, shown(output)),
+        Verb::Pause { target } => run::pause(state, target, Pause::Begin, form),
+        Verb::Unpause { target } => run::pause(state, target, Pause::End, form),
         Verb::Resume { run, output } => run::resume(state, run.as_deref(), shown(output)),
         Verb::Check { files, params } => check::check(files, params, form),
         Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),

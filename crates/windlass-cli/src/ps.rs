@@ -90,6 +90,9 @@ fn open_row(store: &mut Store, run: &Listed, times: &Times) -> [Cell; 6] {
     let now = match view.state {
         RunState::Interrupted => format!("windlass resume {}", run.id),
         RunState::Queued => "no scheduler is running: windlass serve".to_owned(),
+        RunState::Paused { .. } => {
+            now(view).unwrap_or_else(|| format!("windlass unpause {}", run.id))
+        }
         _ => now(view).unwrap_or_else(|| {
             let wait = first_wait(store, &run.id, times);
             wait.map(|wait| format!("waiting: {wait}")).unwrap_or_default()

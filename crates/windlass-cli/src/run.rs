@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 use thiserror::Error as ThisError;
 use windlass_server::{
-    Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, RunError, RunOutcome,
-    RunRecord, RunState, RunView, Store, ask, ask_to_retry, find_run, open_runs,
+    Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, Pause, RunError, RunOutcome,
+    RunRecord, RunState, RunView, Store, ask, ask_to_pause, ask_to_retry, find_run, open_runs,
 };
 use windlass_workflow::Workflow;
 
@@ -142,15 +142,30 @@ pub(crate) fn cancel(
                 Some(steps) => steps.iter().cloned().map(Some).map(Ask::Cancel).collect(),
             };
             ask(&mut store, &run, &asks)?;
-            let asked = CancelAsked { run: &run, steps };
-            match shown.form {
-                Form::Json => print(&json("cancel_asked", &asked)),
-                Form::Text => eprintln!("{}", plain(&asked.text())),
-            }
+            Asked { run: &run, steps }.tell("cancel", shown.form);
             Ok(Exit::Success)
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Asks the process that leads the run to pause it, or to let it continue.
+pub(crate) fn pause(
+    state: Option<&Path>,
+    target: &StepTarget,
+    pause: Pause,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let StepTarget { run, step } = target;
+    let mut store = state::existing(state)?;
+    let run = find_run(&mut store, run)?.id;
+    let steps = ask_to_pause(&mut store, &run, step.as_deref(), pause)?;
+    let verb = match pause {
+        Pause::Begin => "pause",
+        Pause::End => "unpause",
+    };
+    Asked { run: &run, steps }.tell(verb, form);
+    Ok(Exit::Success)
 }
 
 /// Another process leads the run.
@@ -174,18 +189,24 @@ fn explained(error: RunError) -> Box<dyn Error> {
     }
 }
 
-/// The process that leads a run was asked to cancel something.
+/// The process that leads a run was asked for something.
 #[derive(Serialize)]
-struct CancelAsked<'a> {
+struct Asked<'a> {
     run: &'a str,
     /// The steps; none for the whole run.
     steps: Option<Vec<String>>,
 }
 
-impl CancelAsked<'_> {
-    fn text(&self) -> String {
-        let steps = self.steps.as_ref().map(|steps| steps.join(", "));
-        format!("asked run {} to cancel {}", self.run, steps.as_deref().unwrap_or("all its steps"))
+impl Asked<'_> {
+    fn tell(&self, verb: &str, form: Form) {
+        match form {
+            Form::Json => print(&json(&format!("{verb}_asked"), self)),
+            Form::Text => {
+                let steps = self.steps.as_ref().map(|steps| steps.join(", "));
+                let steps = steps.as_deref().unwrap_or("all its steps");
+                eprintln!("{}", plain(&format!("asked run {} to {verb} {steps}", self.run)));
+            }
+        }
     }
 }
 

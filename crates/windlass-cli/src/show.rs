@@ -151,6 +151,7 @@ impl Page<'_> {
                 ("ended", format!("{}, after {took}", times.exactly(end.at_ms)))
             }
             RunState::Interrupted => ("next", format!("windlass resume {}", view.run.id)),
+            RunState::Paused { .. } => ("next", format!("windlass unpause {}", view.run.id)),
             RunState::Queued => {
                 ("next", "no scheduler is running; start one with: windlass serve".to_owned())
             }

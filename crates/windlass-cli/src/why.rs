@@ -196,6 +196,7 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
     let base = |kind| ReasonJson { kind, text, ..ReasonJson::default() };
     match reason {
         WaitReason::Interrupted => base("interrupted"),
+        WaitReason::RunPaused | WaitReason::Paused => base("paused"),
         WaitReason::NoScheduler => base("no_scheduler"),
         WaitReason::Workers { holders, .. } => {
             ReasonJson { holders: Some(holders.clone()), ..base("workers") }

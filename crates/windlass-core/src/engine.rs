@@ -31,6 +31,7 @@ mod costs;
 mod effects;
 mod explain;
 mod graph;
+mod pause;
 mod state;
 mod view;
 
@@ -181,6 +182,10 @@ impl Engine {
             Input::Finished { grant, outcome } => _ = self.end(world, grant, outcome)?,
             Input::Cancel(work) => self.cancel(world, work)?,
             Input::CancelAll => self.cancel_all(world),
+            Input::Pause(work) => self.pause(world, work)?,
+            Input::Unpause(work) => self.unpause(world, work)?,
+            Input::PauseAll => self.pause_all(world),
+            Input::UnpauseAll => self.unpause_all(world),
             Input::Forget(work) => {
                 if self.work(work)?.is_open() {
                     return Err(Rejected::NotEnded { work });

@@ -104,6 +104,20 @@ pub enum Happening {
         /// The work.
         work: WorkId,
     },
+    /// A user paused a work: it starts no attempt.
+    WorkPaused {
+        /// The work.
+        work: WorkId,
+    },
+    /// A user let a paused work continue.
+    WorkUnpaused {
+        /// The work.
+        work: WorkId,
+    },
+    /// A user paused everything: no work starts an attempt, and deadlines stand still.
+    Paused,
+    /// A user let everything continue.
+    Unpaused,
     /// A limit was changed.
     LimitSet {
         /// The level of the limit.

@@ -141,6 +141,14 @@ pub enum Input {
     Cancel(WorkId),
     /// The caller cancels every work.
     CancelAll,
+    /// A user pauses this work: it starts no attempt. One that is under way continues.
+    Pause(WorkId),
+    /// A user lets this work continue.
+    Unpause(WorkId),
+    /// A user pauses everything: no work starts an attempt, and deadlines stand still.
+    PauseAll,
+    /// A user lets everything continue, except for works that were paused themselves.
+    UnpauseAll,
     /// The caller no longer needs this ended work.
     Forget(WorkId),
     /// The capacity may have room for what it refused: the engine retries the search.

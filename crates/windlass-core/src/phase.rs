@@ -74,6 +74,8 @@ pub enum Phase {
     /// The engine has capacity for the work, but something outside refused it and will send
     /// [`Input::Notify`](crate::Input::Notify).
     WaitingOutside,
+    /// Only a pause keeps the work from the queue; it keeps its place there.
+    Paused,
     /// The work waits until its next attempt is due, and holds nothing.
     Delayed {
         /// When the work is queued again.
@@ -143,6 +145,10 @@ pub(crate) enum Step {
     Refuse,
     /// What refused the work outside may be available now.
     Notify,
+    /// A user has paused the ready work, or all works.
+    Pause,
+    /// A user lets the work continue.
+    Unpause,
     Start,
     /// The attempt waits for an event outside the engine.
     Suspend,
@@ -183,13 +189,20 @@ impl Phase {
             (Phase::Waiting, Step::Block) => Phase::Blocked,
             (Phase::Waiting | Phase::Gated, Step::Skip) => Phase::Skipped,
             (Phase::Gated, Step::Open) => Phase::Ready,
-            (Phase::Gated | Phase::Ready | Phase::Granted | Phase::WaitingOutside, Step::Hold) => {
-                Phase::Waiting
-            }
+            (
+                Phase::Gated
+                | Phase::Ready
+                | Phase::Granted
+                | Phase::WaitingOutside
+                | Phase::Paused,
+                Step::Hold,
+            ) => Phase::Waiting,
             (Phase::Ready, Step::Grant) => Phase::Granted,
             (Phase::Granted, Step::HandBack) => Phase::Ready,
             (Phase::Granted, Step::Refuse) => Phase::WaitingOutside,
             (Phase::WaitingOutside, Step::Notify) => Phase::Ready,
+            (Phase::Ready | Phase::Granted | Phase::WaitingOutside, Step::Pause) => Phase::Paused,
+            (Phase::Paused, Step::Unpause) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
             (Phase::Running | Phase::Resuming, Step::Suspend) => Phase::Suspended,
             (Phase::Suspended, Step::ResumeRequested) => Phase::Resuming,
@@ -251,6 +264,7 @@ impl Phase {
             | Phase::Ready
             | Phase::Granted
             | Phase::WaitingOutside
+            | Phase::Paused
             | Phase::Delayed { .. } => WorkState::Pending,
             Phase::Running
             | Phase::Suspended
@@ -279,6 +293,11 @@ impl Phase {
         matches!(self, Phase::Ready | Phase::Resuming)
     }
 
+    /// Returns whether a work in this phase has a place in the queue, which may be vacant.
+    pub(crate) fn has_place(self) -> bool {
+        self.is_queued() || self == Phase::Paused
+    }
+
     /// Returns whether an attempt in this phase uses up its time limit.
     pub(crate) fn is_timed(self) -> bool {
         self == Phase::Running
@@ -286,7 +305,7 @@ impl Phase {
 
     /// Returns whether a work that becomes ready from this phase keeps its place in the queue.
     pub(crate) fn keeps_its_place(self) -> bool {
-        matches!(self, Phase::Granted | Phase::WaitingOutside)
+        matches!(self, Phase::Ready | Phase::Granted | Phase::WaitingOutside | Phase::Paused)
     }
 
     /// Returns the phase as a replay of the facts computes it: phases that are not journaled are

@@ -13,6 +13,10 @@ pub enum Reason<W = WorkId> {
     Dependency(Dependency<W>),
     /// The gate has not opened.
     Gate,
+    /// A user has paused the work.
+    Paused,
+    /// A user has paused everything.
+    AllPaused,
     /// The next attempt is not due yet.
     Retry {
         /// When it is due.
@@ -53,6 +57,8 @@ impl<W> Reason<W> {
         match self {
             Self::Dependency(dependency) => Reason::Dependency(dependency.map_work(name)),
             Self::Gate => Reason::Gate,
+            Self::Paused => Reason::Paused,
+            Self::AllPaused => Reason::AllPaused,
             Self::Retry { at } => Reason::Retry { at },
             Self::Outside => Reason::Outside,
             Self::Short { shortage, holders, reserved_for } => {

@@ -46,7 +46,7 @@ use self::attempts::LocalAttempts;
 pub use self::error::RunError;
 use self::journal::{Expected, Leader, StoreJournal, declare};
 pub(crate) use self::journal::{end_leftovers, read_wal};
-pub use self::requests::{Ask, ask, ask_to_retry};
+pub use self::requests::{Ask, Pause, ask, ask_to_pause, ask_to_retry};
 pub(crate) use self::requests::{announce_decision, forget_requests};
 use self::run_loop::RunLoop;
 use self::state::RunState;

@@ -193,6 +193,10 @@ impl<'a> VirtualRun<'a> {
                 self.act_on("stop-children", *place, Input::StopChildren);
             }
             Action::Reopen(place) => self.act_on("reopen", *place, Input::Reopen),
+            Action::Pause(place) => self.act_on("pause", *place, Input::Pause),
+            Action::Unpause(place) => self.act_on("unpause", *place, Input::Unpause),
+            Action::PauseAll => self.apply_to_all(Input::PauseAll),
+            Action::UnpauseAll => self.apply_to_all(Input::UnpauseAll),
             Action::Wake(place) => self.wake(*place),
             Action::Late(place, attempt) => self.act_on("late", *place, |work| {
                 let grant = Grant { work, attempt: *attempt };
@@ -205,6 +209,10 @@ impl<'a> VirtualRun<'a> {
                 }
             }
         }
+    }
+
+    fn apply_to_all(&mut self, input: Input) {
+        self.call(|engine, world| engine.apply(world, input)).expect("it is always allowed");
     }
 
     fn act_on(&mut self, verb: &str, place: usize, input: impl Fn(WorkId) -> Input) {

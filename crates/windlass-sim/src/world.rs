@@ -101,6 +101,7 @@ impl RandomWorld {
             90..92 => self.change_team_limit(side),
             92..94 => self.change_root_limit(),
             94..95 => self.take_over(side),
+            95..97 => self.pause(side),
             _ => self.deliver(),
         }
     }

@@ -57,6 +57,10 @@ enum Stored {
     GateSkipped { work: u64 },
     Reopened { work: u64 },
     CancelAsked { work: u64 },
+    WorkPaused { work: u64 },
+    WorkUnpaused { work: u64 },
+    Paused {},
+    Unpaused {},
     LimitSet { level: u32, resource: u32, steps: u64 },
     Forgotten { work: u64 },
 }
@@ -112,6 +116,10 @@ fn stored(happening: Happening) -> Stored {
         Happening::GateSkipped { work } => Stored::GateSkipped { work: work.get() },
         Happening::Reopened { work } => Stored::Reopened { work: work.get() },
         Happening::CancelAsked { work } => Stored::CancelAsked { work: work.get() },
+        Happening::WorkPaused { work } => Stored::WorkPaused { work: work.get() },
+        Happening::WorkUnpaused { work } => Stored::WorkUnpaused { work: work.get() },
+        Happening::Paused => Stored::Paused {},
+        Happening::Unpaused => Stored::Unpaused {},
         Happening::LimitSet { level, resource, limit } => Stored::LimitSet {
             level: level.number(),
             resource: resource.number(),
@@ -175,6 +183,10 @@ fn happening(stored: Stored) -> Option<Happening> {
         Stored::GateSkipped { work } => Happening::GateSkipped { work: id(work)? },
         Stored::Reopened { work } => Happening::Reopened { work: id(work)? },
         Stored::CancelAsked { work } => Happening::CancelAsked { work: id(work)? },
+        Stored::WorkPaused { work } => Happening::WorkPaused { work: id(work)? },
+        Stored::WorkUnpaused { work } => Happening::WorkUnpaused { work: id(work)? },
+        Stored::Paused {} => Happening::Paused,
+        Stored::Unpaused {} => Happening::Unpaused,
         Stored::LimitSet { level, resource, steps } => {
             let (level, resource) = (LevelId::new(level), ResourceId::new(resource));
             Happening::LimitSet { level, resource, limit: Amount::from_steps(steps) }

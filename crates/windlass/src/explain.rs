@@ -84,6 +84,8 @@ impl Words<'_> {
                 format!("it waits for {}{end}", self.name(dependency.work))
             }
             Reason::Gate => "its gate has not opened".to_owned(),
+            Reason::Paused => "it is paused".to_owned(),
+            Reason::AllPaused => "everything is paused".to_owned(),
             Reason::Retry { at } => format!("its next attempt is due in {}", self.until(*at)),
             Reason::Outside => "something outside refused it".to_owned(),
             Reason::Short { shortage, holders, reserved_for } => {

@@ -148,6 +148,7 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Ready => "ready",
         Phase::Granted => "granted",
         Phase::WaitingOutside => "waiting_outside",
+        Phase::Paused => "paused",
         Phase::Delayed { .. } => "delayed",
         Phase::Running => "running",
         Phase::Suspended => "suspended",

@@ -13,6 +13,7 @@ pub(super) fn short(reason: &WaitReason, view: &RunView, times: &Times) -> Strin
     };
     match reason {
         WaitReason::Interrupted => "interrupted".to_owned(),
+        WaitReason::RunPaused | WaitReason::Paused => "paused".to_owned(),
         WaitReason::NoScheduler => "scheduler".to_owned(),
         WaitReason::Workers { slots: 0, .. } => "worker".to_owned(),
         WaitReason::Workers { .. } => "slot of a worker".to_owned(),

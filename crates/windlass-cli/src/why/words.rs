@@ -37,6 +37,7 @@ impl Words<'_> {
         match step.state {
             StepState::Running => self.running(&name, step),
             StepState::Interrupted => format!("{name} was interrupted"),
+            StepState::Paused => format!("{name} is paused"),
             StepState::Success => format!("{name} succeeded {}", self.ended(step)),
             StepState::Skipped => format!("{name} was skipped{}", self.skipped()),
             StepState::Failed => format!("{name} failed {}", self.ended(step)),
@@ -96,6 +97,13 @@ impl Words<'_> {
             WaitReason::Workers { slots, others, holders } => workers(*slots, *others, holders),
             WaitReason::Interrupted => {
                 format!("the run is interrupted; to resume: windlass resume {run}")
+            }
+            WaitReason::RunPaused => {
+                format!("the run is paused; to continue: windlass unpause {run}")
+            }
+            WaitReason::Paused => {
+                let step = argument(run, self.view());
+                format!("the step is paused; to continue: windlass unpause {step}")
             }
             WaitReason::Step { place, kind } => self.dependency(*place, *kind),
             WaitReason::Guard { .. } => self.guard(reason),

@@ -20,6 +20,7 @@ impl Engine {
         capacity.check();
         assert_eq!(self.state.dag().len(), self.state.next_work().index(), "every work is a node");
         self.state.works().for_each(|(work, entry)| self.check_edges(work, entry));
+        self.check_pauses();
         self.check_queue();
         self.check_families();
         self.check_counters();
@@ -47,6 +48,20 @@ impl Engine {
         let passed = !matches!(entry.phase().state(), WorkState::Pending) && entry.attempts > 0;
         let ran = matches!(entry.phase(), Phase::Success) || passed && entry.phase().holds();
         assert!(!(ran && entry.is_shut()), "work {work} ran behind a closed gate");
+    }
+
+    /// No work is queued that is paused, and no work is kept from the queue without a pause.
+    fn check_pauses(&self) {
+        for (work, entry) in self.state.works() {
+            let held_back = self.is_paused(work) || self.all_paused_since().is_some();
+            match entry.phase() {
+                Phase::Paused => assert!(held_back, "work {work} is kept back by nothing"),
+                phase => assert!(
+                    !(held_back && phase.journaled() == Phase::Ready),
+                    "work {work} is paused"
+                ),
+            }
+        }
     }
 
     fn check_queue(&self) {

@@ -18,12 +18,16 @@ impl Engine {
         match entry.phase() {
             Phase::Waiting => {
                 let mut reasons = self.open_dependencies(work);
-                // A work that is not needed will be skipped, whatever its gate does.
+                // A work that is not needed will be skipped, whatever its gate and its pauses do.
                 reasons.extend((entry.is_shut() && !entry.unneeded).then_some(Reason::Gate));
+                reasons.extend(self.pauses(work).filter(|_| !entry.unneeded));
                 reasons
             }
-            Phase::Gated => vec![Reason::Gate],
-            Phase::Delayed { due } => vec![Reason::Retry { at: due }],
+            Phase::Gated => [Reason::Gate].into_iter().chain(self.pauses(work)).collect(),
+            Phase::Paused => self.pauses(work).collect(),
+            Phase::Delayed { due } => {
+                [Reason::Retry { at: due }].into_iter().chain(self.pauses(work)).collect()
+            }
             Phase::WaitingOutside => vec![Reason::Outside],
             Phase::Granted => vec![Reason::Granted],
             Phase::Suspended => vec![Reason::Suspended],
@@ -31,6 +35,12 @@ impl Engine {
             Phase::Ready | Phase::Resuming => self.why_not_now(capacity, work, entry),
             _ => Vec::new(),
         }
+    }
+
+    fn pauses(&self, work: WorkId) -> impl Iterator<Item = Reason> + use<> {
+        let own = self.is_paused(work).then_some(Reason::Paused);
+        let all = self.all_paused_since().map(|_| Reason::AllPaused);
+        own.into_iter().chain(all)
     }
 
     fn open_dependencies(&self, work: WorkId) -> Vec<Reason> {

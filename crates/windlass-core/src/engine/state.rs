@@ -36,6 +36,7 @@ mod clock;
 mod digest;
 mod edges;
 mod family;
+mod pauses;
 mod reopen;
 mod retries;
 mod step;
@@ -47,6 +48,7 @@ use clock::Clock;
 pub(super) use edges::edge_outcome;
 pub use family::Children;
 use family::Families;
+use pauses::Pauses;
 use retries::Retries;
 pub(super) use work::Work;
 
@@ -61,6 +63,7 @@ pub(super) struct State {
     clock: Clock,
     retries: Retries,
     families: Families,
+    pauses: Pauses,
     counts: StateCounts,
     staging: Staging,
 }
@@ -88,6 +91,7 @@ impl State {
             clock: Clock::new(),
             retries: Retries::default(),
             families: Families::default(),
+            pauses: Pauses::default(),
             counts: StateCounts::default(),
             staging: Staging::default(),
         }
@@ -119,6 +123,10 @@ impl State {
             Happening::Joined { work, .. } => self.step(effects, work, Step::Join),
             Happening::Reopened { work } => self.reopen(effects, work),
             Happening::CancelAsked { work } => self.stop(effects, work, StopReason::Cancel),
+            Happening::WorkPaused { work } => self.pause_work(effects, work),
+            Happening::WorkUnpaused { work } => self.unpause_work(effects, work),
+            Happening::Paused => self.pause_all(effects),
+            Happening::Unpaused => self.unpause_all(effects),
             Happening::LimitSet { level, resource, limit } => {
                 effects.set_limit(level, resource, limit);
             }
@@ -190,6 +198,10 @@ impl State {
 
     pub(super) fn families(&self) -> &Families {
         &self.families
+    }
+
+    pub(super) fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     pub(super) fn retries(&self) -> &Retries {

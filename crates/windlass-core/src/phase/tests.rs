@@ -2,12 +2,13 @@ use super::*;
 
 const DUE: Timestamp = Timestamp::from_millis(7);
 
-const PENDING: [Phase; 6] = [
+const PENDING: [Phase; 7] = [
     Phase::Waiting,
     Phase::Gated,
     Phase::Ready,
     Phase::Granted,
     Phase::WaitingOutside,
+    Phase::Paused,
     Phase::Delayed { due: DUE },
 ];
 const UNDER_WAY: [Phase; 4] = [Phase::Running, Phase::Suspended, Phase::Resuming, Phase::Joining];
@@ -40,6 +41,8 @@ fn steps() -> Vec<Step> {
         Step::HandBack,
         Step::Refuse,
         Step::Notify,
+        Step::Pause,
+        Step::Unpause,
         Step::Start,
         Step::Suspend,
         Step::ResumeRequested,
@@ -74,6 +77,11 @@ fn table() -> Vec<(Phase, Step, Phase)> {
         (Granted, Step::HandBack, Ready),
         (Granted, Step::Refuse, WaitingOutside),
         (WaitingOutside, Step::Notify, Ready),
+        (Ready, Step::Pause, Paused),
+        (Granted, Step::Pause, Paused),
+        (WaitingOutside, Step::Pause, Paused),
+        (Paused, Step::Hold, Waiting),
+        (Paused, Step::Unpause, Ready),
         (Granted, Step::Start, Running),
         (Ready, Step::Start, Running),
         (Delayed { due: DUE }, Step::ComeDue, Ready),

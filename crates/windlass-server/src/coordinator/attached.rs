@@ -177,6 +177,7 @@ impl AttachedRun {
             }
         }
         *waits = now;
+        observer.note_pauses(schedule, &run.id);
         let changes = schedule.take_transitions();
         observer.show(schedule, logs, &changes, |work| waits.contains_key(&work), watch);
     }

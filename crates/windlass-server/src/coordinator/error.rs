@@ -62,7 +62,7 @@ pub enum RunError {
     },
     /// The run is another user's.
     #[error(
-        "run {run} belongs to {}; only that user and root may cancel, retry, resume or prune it",
+        "run {run} belongs to {}; only that user and root may cancel, pause, retry, resume or prune it",
         user_name(*uid)
     )]
     NotOwner {
@@ -86,6 +86,22 @@ pub enum RunError {
         run: String,
         /// The step.
         step: String,
+    },
+    /// A step that runs was to be paused.
+    #[error(
+        "step {step:?} of run {run} is running, and only what has not begun can be paused; to let it end and start nothing new: windlass pause {run}"
+    )]
+    StepRuns {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+    },
+    /// An interrupted run was to be paused, or to continue after a pause.
+    #[error("run {run} is interrupted, so nothing of it starts; to resume: windlass resume {run}")]
+    NotUnderWay {
+        /// The run.
+        run: String,
     },
     /// The run has ended.
     #[error("run {run} has ended: {}", outcome.word())]

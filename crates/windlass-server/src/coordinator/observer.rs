@@ -9,6 +9,7 @@ use windlass_core::{Grant, Phase, Transition, WorkId, WorkState};
 
 use super::{Change, Update};
 use crate::attempt::{finally_log, log_path};
+use crate::look::step_argument;
 use crate::schedule::Schedule;
 
 /// Something to show besides changes of states.
@@ -37,6 +38,10 @@ pub(super) struct Observer {
     notices: Vec<Notice>,
     /// The steps that wait for names, as was shown.
     refused: BTreeSet<WorkId>,
+    /// The steps that are paused by themselves, as was shown.
+    paused: BTreeSet<WorkId>,
+    /// Whether everything is paused, as was shown.
+    all_paused: bool,
 }
 
 impl Observer {
@@ -75,6 +80,26 @@ impl Observer {
                 self.notices.push(Notice::Waits(work, what));
             }
         }
+    }
+
+    /// Notes which steps are paused.
+    pub(super) fn note_pauses(&mut self, schedule: &Schedule, run: &str) {
+        let engine = schedule.engine();
+        let all_paused = engine.all_paused_since().is_some();
+        match (std::mem::replace(&mut self.all_paused, all_paused), all_paused) {
+            (false, true) => self.notices.push(Notice::Run(format!(
+                "paused: what runs may end, and nothing starts; to continue: windlass unpause {run}"
+            ))),
+            (true, false) => self.notices.push(Notice::Run("continues after a pause".to_owned())),
+            _ => {}
+        }
+        let paused: BTreeSet<_> = engine.paused().collect();
+        for work in paused.difference(&self.paused) {
+            let target = step_argument(run, &schedule.step(*work).name);
+            let what = format!("the end of a pause\nto continue: windlass unpause {target}");
+            self.notices.push(Notice::Waits(*work, what));
+        }
+        self.paused = paused;
     }
 
     /// Returns whether there is something to show that a user may wait for.
@@ -119,7 +144,7 @@ impl Observer {
 
     fn waits(&self, schedule: &Schedule, work: WorkId, on: impl Fn(WorkId) -> bool) -> bool {
         let lives = schedule.engine().phase(work).is_some_and(|p| !p.state().is_terminal());
-        lives && (on(work) || self.refused.contains(&work))
+        lives && (on(work) || self.refused.contains(&work) || self.paused.contains(&work))
     }
 
     /// Shows what is left to say of a run that has ended.

@@ -9,7 +9,7 @@ use windlass_store::{RunEnd, Store, StoreError, Transaction};
 
 use super::RunError;
 use crate::guard::Verdict;
-use crate::look::{RunView, StepState};
+use crate::look::{RunState, RunView, StepState};
 use crate::users;
 
 /// Something that a user can ask of a run.
@@ -20,16 +20,21 @@ pub enum Ask {
     Cancel(Option<String>),
     /// Another try of an ended run, or of one of its steps, which a scheduler has led.
     Retry(Option<String>),
+    /// That it starts nothing new, or one of its steps not.
+    Pause(Option<String>),
+    /// That it continues, or one of its steps.
+    Unpause(Option<String>),
 }
 
 impl Ask {
     fn text(&self) -> String {
-        match self {
-            Ask::Cancel(None) => "cancel".to_owned(),
-            Ask::Cancel(Some(step)) => format!("cancel {step}"),
-            Ask::Retry(None) => "retry".to_owned(),
-            Ask::Retry(Some(step)) => format!("retry {step}"),
-        }
+        let (verb, step) = match self {
+            Ask::Cancel(step) => ("cancel", step),
+            Ask::Retry(step) => ("retry", step),
+            Ask::Pause(step) => ("pause", step),
+            Ask::Unpause(step) => ("unpause", step),
+        };
+        step.as_ref().map_or(verb.to_owned(), |step| format!("{verb} {step}"))
     }
 
     fn of_text(text: &str) -> Option<Self> {
@@ -40,21 +45,22 @@ impl Ask {
         match (verb, step) {
             ("cancel", step) => Some(Ask::Cancel(step)),
             ("retry", step) => Some(Ask::Retry(step)),
+            ("pause", step) => Some(Ask::Pause(step)),
+            ("unpause", step) => Some(Ask::Unpause(step)),
             _ => None,
         }
     }
 }
 
 /// Asks the process that leads `run`, which is the run's whole id, for all of this together. Refused if
-/// the run has ended, and to cancel another user's run.
+/// the run has ended, and if it is another user's.
 pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError> {
     store.transact(|transaction| {
         let listing = transaction.runs().listing(run)?;
         if let Some(RunEnd { outcome, .. }) = listing.end {
             return Ok(Err(RunError::Over { run: run.to_owned(), outcome }));
         }
-        let cancels = wanted.iter().any(|ask| matches!(ask, Ask::Cancel(_)));
-        if let (true, Err(refused)) = (cancels, users::expect_owner(run, listing.uid)) {
+        if let Err(refused) = users::expect_owner(run, listing.uid) {
             return Ok(Err(refused));
         }
         for ask in wanted {
@@ -62,6 +68,59 @@ pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError>
         }
         Ok(Ok(()))
     })?
+}
+
+/// Pauses a run, or the steps of it that `step` names, or lets them continue. Returns the steps. `run` is
+/// the run's whole id. A step that runs cannot be paused.
+pub fn ask_to_pause(
+    store: &mut Store,
+    run: &str,
+    step: Option<&str>,
+    pause: Pause,
+) -> Result<Option<Vec<String>>, RunError> {
+    let view = RunView::find(store, run)?;
+    if view.state == RunState::Interrupted {
+        return Err(RunError::NotUnderWay { run: run.to_owned() });
+    }
+    let steps = step.map(|step| steps_to_pause(&view, step, pause)).transpose()?;
+    let ask_for = |step: Option<String>| match pause {
+        Pause::Begin => Ask::Pause(step),
+        Pause::End => Ask::Unpause(step),
+    };
+    let asks: Vec<_> = match &steps {
+        None => vec![ask_for(None)],
+        Some(steps) => steps.iter().cloned().map(Some).map(ask_for).collect(),
+    };
+    ask(store, run, &asks)?;
+    Ok(steps)
+}
+
+/// Whether a pause begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing new starts.
+    Begin,
+    /// It continues.
+    End,
+}
+
+/// Returns the steps that `step` names and that have not ended.
+fn steps_to_pause(view: &RunView, step: &str, pause: Pause) -> Result<Vec<String>, RunError> {
+    let named = || (view.run.id.clone(), step.to_owned());
+    let mut open: Vec<_> = view.places(step)?.into_iter().map(|place| &view.steps[place]).collect();
+    open.retain(|step| !step.state.is_end());
+    if open.is_empty() {
+        let (run, step) = named();
+        return Err(RunError::StepOver { run, step });
+    }
+    if pause == Pause::Begin {
+        open.retain(|step| step.state != StepState::Running);
+    }
+    if open.is_empty() {
+        let (run, step) = named();
+        return Err(RunError::StepRuns { run, step });
+    }
+    Ok(open.into_iter().map(|step| step.name.clone()).collect())
 }
 
 /// Has the scheduler of the store try the failed and cancelled steps of an ended run again: those that
@@ -127,6 +186,9 @@ pub(super) enum Wish {
     /// Of these steps, or of all that failed or were cancelled.
     Retry(Vec<String>),
     Cancel(WorkId),
+    /// Of this step, or of everything.
+    Pause(Option<WorkId>),
+    Unpause(Option<WorkId>),
     /// The run has to look at what was decided about its guards.
     Decide,
 }
@@ -142,6 +204,10 @@ impl Wish {
             Ask::Cancel(None) => Some(Wish::CancelAll),
             Ask::Retry(step) => Some(Wish::Retry(step.into_iter().collect())),
             Ask::Cancel(Some(step)) => called(&step).map(Wish::Cancel),
+            Ask::Pause(None) => Some(Wish::Pause(None)),
+            Ask::Pause(Some(step)) => called(&step).map(|work| Wish::Pause(Some(work))),
+            Ask::Unpause(None) => Some(Wish::Unpause(None)),
+            Ask::Unpause(Some(step)) => called(&step).map(|work| Wish::Unpause(Some(work))),
         }
     }
 }

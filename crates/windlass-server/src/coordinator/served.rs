@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_core::{ClientId, Input, Name, ResourceCost, Timestamp, Token, WorkId};
+use windlass_core::{ClientId, Grant, Input, Name, Phase, ResourceCost, Timestamp, Token, WorkId};
 use windlass_store::{
     Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError, StoredOrder,
     Transaction,
@@ -343,6 +343,7 @@ impl ServedRun {
         self.state.go_on();
         self.state.on_tick();
         self.state.on_events(&news.events);
+        let was_paused = self.is_paused();
         let mut decided = false;
         for Request { number, text, .. } in news.requests {
             let request = RunRequest { number, text };
@@ -353,6 +354,28 @@ impl ServedRun {
             self.state.on_decisions(&transaction.steps().decisions(self.id())?);
         }
         self.state.on_all_taken_in();
+        if self.is_paused() != was_paused {
+            self.move_deadlines(transaction)?;
+        }
+        Ok(())
+    }
+
+    fn is_paused(&self) -> bool {
+        self.state.schedule().engine().all_paused_since().is_some()
+    }
+
+    /// Tells the workers until when the attempts under way may run: the deadline of a paused run stands
+    /// still.
+    fn move_deadlines(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let schedule = self.state.schedule();
+        for (id, token) in schedule.plan().deadline.iter().flat_map(|_| &self.orders) {
+            let OrderId::Command(Grant { work, .. }) = *id else { continue };
+            if schedule.engine().phase(work) == Some(Phase::Running) {
+                let left = schedule.attempt_left(work);
+                let until = left.map(|left| transaction.now().at.after(left));
+                transaction.orders().wish(*token, &to_text(&WishText::limit(until)))?;
+            }
+        }
         Ok(())
     }
 
@@ -467,7 +490,8 @@ impl ServedRun {
 
     fn leave_queues(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let schedule = self.state.schedule_mut();
-        let over = schedule.leave_queues(|phase| phase.state().is_terminal());
+        let over =
+            schedule.leave_queues(|phase| phase == Phase::Paused || phase.state().is_terminal());
         for grant in over {
             transaction.leases().leave_queue(&self.state.identity().holder(grant))?;
         }

@@ -300,6 +300,13 @@ impl RunState {
                 // The step may have ended meanwhile.
                 let _ = run.schedule.apply(Input::Cancel(work));
             }
+            Some(Wish::Pause(work)) => {
+                // The step may have ended meanwhile.
+                let _ = run.schedule.apply(work.map_or(Input::PauseAll, Input::Pause));
+            }
+            Some(Wish::Unpause(work)) => {
+                let _ = run.schedule.apply(work.map_or(Input::UnpauseAll, Input::Unpause));
+            }
             // The decision itself is stored beside the request.
             Some(Wish::Decide) | None => {}
         }
@@ -345,6 +352,7 @@ impl RunState {
     /// to end.
     pub(super) fn publish(&mut self, watch: &mut dyn FnMut(&Update<'_>)) {
         self.run.explain_ends();
+        self.run.observer.note_pauses(&self.run.schedule, self.run.identity.id());
         let changes = self.run.schedule.take_transitions();
         for change in &changes {
             match change.to {

@@ -34,7 +34,7 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
             _ if state.is_end() => Vec::new(),
             // The step has run, and waits for what it has to ensure.
             _ if view.state.goes_on() && state == StepState::Running => guards(view, work),
-            RunState::UnderWay { .. } | RunState::Queued => {
+            RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued => {
                 let own = queued.get(&work).map_or(&[][..], Vec::as_slice);
                 live_reasons(names, view, work, &before, own)
             }
@@ -148,7 +148,14 @@ impl Names {
 /// Returns why a step of an interrupted run would not run at once if the run were resumed.
 fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
     let lasting = |reason: &&Reason| {
-        matches!(reason, Reason::Dependency(_) | Reason::Gate | Reason::Retry { .. })
+        matches!(
+            reason,
+            Reason::Dependency(_)
+                | Reason::Gate
+                | Reason::Retry { .. }
+                | Reason::Paused
+                | Reason::AllPaused
+        )
     };
     let found = view.schedule.reasons(work);
     let found = found.iter().filter(lasting);
@@ -170,6 +177,8 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
             vec![WaitReason::Gate { guards }]
         }
+        Reason::Paused => vec![WaitReason::Paused],
+        Reason::AllPaused => vec![WaitReason::RunPaused],
         Reason::Retry { at } => {
             let attempt = next_attempt(view, work).attempt;
             vec![WaitReason::Retry { at_ms: millis(*at), attempt }]

@@ -50,6 +50,11 @@ pub enum RunState {
         /// That process.
         pid: Option<u32>,
     },
+    /// A process leads it, and starts nothing: a user has paused it.
+    Paused {
+        /// That process.
+        pid: Option<u32>,
+    },
     /// It was submitted to a service, and no scheduler leads it now; its steps continue.
     Queued,
     /// No process leads it, and its end is not stored; it can be resumed.
@@ -64,6 +69,7 @@ impl RunState {
     pub fn word(self) -> &'static str {
         match self {
             RunState::UnderWay { .. } => "running",
+            RunState::Paused { .. } => "paused",
             RunState::Queued => "queued",
             RunState::Interrupted => "interrupted",
             RunState::Ended(end) => end.outcome.word(),
@@ -73,7 +79,7 @@ impl RunState {
     /// Returns whether a process leads it, or a scheduler will.
     #[must_use]
     pub fn goes_on(self) -> bool {
-        matches!(self, RunState::UnderWay { .. } | RunState::Queued)
+        matches!(self, RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued)
     }
 
     /// Returns how it ended, if it has.
@@ -111,7 +117,12 @@ impl RunView {
         };
         schedule.replay(&facts);
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
-        let state = state_of(&run, &listing, leader.as_ref());
+        let state = match state_of(&run, &listing, leader.as_ref()) {
+            RunState::UnderWay { pid } if schedule.engine().all_paused_since().is_some() => {
+                RunState::Paused { pid }
+            }
+            state => state,
+        };
         let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
         let mut steps = journal.steps(&facts, attempts);
         GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &mut steps);
@@ -155,8 +166,8 @@ impl RunView {
     /// `on.success` or `on.failure`.
     #[must_use]
     pub fn end_hook(&self) -> Option<&'static str> {
-        let is_last =
-            matches!(self.state, RunState::UnderWay { .. }) && self.done() == self.steps.len();
+        let is_last = matches!(self.state, RunState::UnderWay { .. } | RunState::Paused { .. })
+            && self.done() == self.steps.len();
         let hooks = &self.schedule.plan().hooks;
         let (hook, name) = match self.schedule.outcome() {
             RunOutcome::Succeeded => (&hooks.success, "on.success"),
@@ -177,7 +188,7 @@ impl RunView {
     pub fn ended_ms(&self) -> Option<i64> {
         match self.state {
             RunState::Ended(end) => Some(end.at_ms),
-            RunState::UnderWay { .. } | RunState::Queued => None,
+            RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued => None,
             RunState::Interrupted => {
                 let attempts = self.steps.iter().flat_map(|step| &step.attempts);
                 attempts.map(|attempt| attempt.ended_ms.unwrap_or(attempt.started_ms)).max()

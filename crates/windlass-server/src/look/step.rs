@@ -36,6 +36,8 @@ pub struct StepView {
 pub enum StepState {
     /// It has to wait, or its turn has not come.
     Waiting,
+    /// Only a pause keeps it from its turn.
+    Paused,
     /// It will be tried again at this time.
     Retrying {
         /// When, in milliseconds since 1970.
@@ -61,6 +63,7 @@ impl StepState {
     pub(super) fn of(phase: Phase) -> Self {
         match phase {
             Phase::Delayed { due } => StepState::Retrying { at_ms: millis(due) },
+            Phase::Paused => StepState::Paused,
             Phase::Skipped => StepState::Skipped,
             phase => match phase.state() {
                 WorkState::Pending => StepState::Waiting,
@@ -85,6 +88,7 @@ impl StepState {
     pub fn word(self) -> &'static str {
         match self {
             StepState::Waiting => "waiting",
+            StepState::Paused => "paused",
             StepState::Retrying { .. } => "retrying",
             StepState::Running => "running",
             StepState::Interrupted => "interrupted",

@@ -96,12 +96,12 @@ impl RunView {
     /// Returns the places of the steps that wait, or of those that failed or were cancelled if the run has
     /// ended. A running step waits if a guard holds up its end.
     fn unsettled(&self) -> Vec<usize> {
-        use StepState::{Cancelled, Failed, Interrupted, Retrying, Running, Waiting};
+        use StepState::{Cancelled, Failed, Interrupted, Paused, Retrying, Running, Waiting};
         let guarded = self.guarded();
         let is_wanted = |step: &StepView| match (self.state, step.state) {
             (RunState::Ended(_), state) => matches!(state, Failed | Cancelled),
             (_, Running) => guarded.iter().any(|(name, _)| *name == step.name),
-            (_, state) => matches!(state, Waiting | Retrying { .. } | Interrupted),
+            (_, state) => matches!(state, Waiting | Paused | Retrying { .. } | Interrupted),
         };
         let steps = self.steps.iter().enumerate();
         steps.filter(|(_, step)| is_wanted(step)).map(|(place, _)| place).collect()
@@ -127,6 +127,10 @@ pub enum Skipped {
 pub enum WaitReason {
     /// The run is interrupted: no process leads it.
     Interrupted,
+    /// A user has paused the run.
+    RunPaused,
+    /// A user has paused the step.
+    Paused,
     /// The run was submitted to a service, and no scheduler is running.
     NoScheduler,
     /// The workers of the service have no free slot.

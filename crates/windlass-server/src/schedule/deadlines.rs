@@ -11,7 +11,7 @@ use super::Schedule;
 /// The times that decide about the deadline of a run.
 pub(super) struct RunTimes {
     pub(super) began: Timestamp,
-    /// When the latest replayed attempt of each work began.
+    /// When the latest attempt of each work began.
     pub(super) starts: BTreeMap<WorkId, Timestamp>,
     /// Whether a user has retried works of the ended run, which then has no deadline.
     pub(super) reopened: bool,
@@ -33,7 +33,7 @@ impl Schedule {
 
     /// Returns whether the deadline has passed at `at`. A run that was tried again has none.
     fn is_past_deadline(&self, at: Timestamp) -> bool {
-        !self.times.reopened && self.deadline().is_some_and(|deadline| at >= deadline)
+        !self.times.reopened && self.deadline_at(at).is_some_and(|deadline| at >= deadline)
     }
 
     /// Returns the outcome of a run in which every step has ended.
@@ -65,8 +65,25 @@ impl Schedule {
         self.step(work).ending.timeout.into_iter().chain(whole).min()
     }
 
-    /// Returns when the whole run has to be over.
+    /// Returns for how long the attempt of `work` that is under way may still run; none if nothing limits
+    /// it now.
+    pub(crate) fn attempt_left(&self, work: WorkId) -> Option<Duration> {
+        let began = self.began_attempt(work);
+        let own = self.step(work).ending.timeout.map(|timeout| began.after(timeout));
+        let counts = !self.times.reopened && self.engine.all_paused_since().is_none();
+        let whole = self.deadline().filter(|_| counts);
+        let until = own.into_iter().chain(whole).min()?;
+        Some(until.since(self.now()))
+    }
+
+    /// Returns when the whole run has to be over. While it is paused, that moves on.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        self.plan.deadline.map(|deadline| self.times.began.after(deadline))
+        self.deadline_at(self.now())
+    }
+
+    /// Returns the deadline of the run as it is at `at`.
+    fn deadline_at(&self, at: Timestamp) -> Option<Timestamp> {
+        let paused = self.engine.all_paused_for(at);
+        self.plan.deadline.map(|deadline| self.times.began.after(deadline).after(paused))
     }
 }

@@ -42,13 +42,21 @@ enum KindText {
     Hook(u32),
 }
 
-/// How an order is to end.
+/// How an order is to end, or to go on.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WishText {
-    Ask { grace_ms: u64 },
-    Finish { grace_ms: u64 },
+    Ask {
+        grace_ms: u64,
+    },
+    Finish {
+        grace_ms: u64,
+    },
     Kill,
+    /// It goes on, and this is its new time limit.
+    Limit {
+        until: Option<u64>,
+    },
 }
 
 /// The result of an order.
@@ -126,15 +134,10 @@ impl From<StopMode> for WishText {
     }
 }
 
-impl From<WishText> for StopMode {
-    fn from(wish: WishText) -> Self {
-        match wish {
-            WishText::Ask { grace_ms } => StopMode::Ask { grace: Duration::from_millis(grace_ms) },
-            WishText::Finish { grace_ms } => {
-                StopMode::Finish { grace: Duration::from_millis(grace_ms) }
-            }
-            WishText::Kill => StopMode::Kill,
-        }
+impl WishText {
+    /// Returns the wish for an order that may go on until then.
+    pub(crate) fn limit(until: Option<Timestamp>) -> Self {
+        WishText::Limit { until: until.map(Timestamp::as_nanos) }
     }
 }
 

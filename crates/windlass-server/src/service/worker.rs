@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use windlass_core::{HolderId, LeaseTerms, Name};
+use windlass_core::{HolderId, LeaseTerms, Name, Timestamp};
 use windlass_store::{
     Access, Blocker, Durability, Life, Process, ProcessTree, Store, StoreError, StoredWorker,
     Topic, Transaction, Wakeup, WorkerState, WriterWait,
@@ -348,9 +348,21 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         if wish.is_none() || taken.wish == wish {
             return Ok(());
         }
-        let mode = wish.as_deref().and_then(|wish| serde_json::from_str::<WishText>(wish).ok());
+        let wanted = wish.as_deref().and_then(|wish| serde_json::from_str::<WishText>(wish).ok());
         taken.wish = wish;
-        Ok(self.attempts.stop(taken.id, mode.map_or(StopMode::Kill, StopMode::from))?)
+        let grace = Duration::from_millis;
+        let mode = match wanted {
+            Some(WishText::Limit { until }) => {
+                let now = self.boot.now().at;
+                let left = until.map(|until| Timestamp::from_nanos(until).since(now));
+                self.attempts.set_limit(taken.id, left);
+                return Ok(());
+            }
+            Some(WishText::Ask { grace_ms }) => StopMode::Ask { grace: grace(grace_ms) },
+            Some(WishText::Finish { grace_ms }) => StopMode::Finish { grace: grace(grace_ms) },
+            Some(WishText::Kill) | None => StopMode::Kill,
+        };
+        Ok(self.attempts.stop(taken.id, mode)?)
     }
 
     /// Records how an order has ended, before it is reported to the store.

@@ -25,6 +25,14 @@ pub enum Action {
     StopChildren(usize),
     /// Reopens it after its end.
     Reopen(usize),
+    /// Pauses it.
+    Pause(usize),
+    /// Lets it continue after a pause.
+    Unpause(usize),
+    /// Pauses everything.
+    PauseAll,
+    /// Lets everything continue.
+    UnpauseAll,
     /// Adds a dependency of the first work on the second.
     Depend(usize, usize, EdgeKind),
     /// Reports the end of an attempt that is not under way.

@@ -176,6 +176,31 @@ impl RandomWorld {
         assert_eq!(cancelled.is_err(), ended, "what has not ended can be cancelled");
     }
 
+    /// Pauses a work or everything, or lets it continue.
+    pub(super) fn pause(&mut self, side: usize) {
+        self.apply(side, Input::Tick);
+        if self.sides[side].engine.all_paused_since().is_some() {
+            return self.unpause_all(side);
+        }
+        if self.random.one_in(4) {
+            self.apply(side, Input::PauseAll);
+            return self.sides[side].clocks.pause(self.now);
+        }
+        let Some(work) = self.any_work(side) else { return };
+        if self.sides[side].engine.is_paused(work) {
+            return self.apply(side, Input::Unpause(work));
+        }
+        let ended = self.state(side, work).is_terminal();
+        let paused = self.try_apply(side, Input::Pause(work));
+        assert_eq!(paused.is_err(), ended, "what has not ended can be paused");
+    }
+
+    pub(super) fn unpause_all(&mut self, side: usize) {
+        // What is due at the end of the pause is due then.
+        self.sides[side].clocks.unpause(self.now);
+        self.apply(side, Input::UnpauseAll);
+    }
+
     pub(super) fn turn_gate(&mut self, side: usize) {
         self.apply(side, Input::Tick);
         let works = self.sides[side].engine.works();

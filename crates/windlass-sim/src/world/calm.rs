@@ -17,6 +17,11 @@ impl RandomWorld {
             let cpu = self.capacity.resource("cpu").expect("it was declared");
             let limit = Amount::from(5);
             self.call(side, |engine, world| engine.set_limit(world, level, cpu, limit));
+            self.apply(side, Input::Tick);
+            self.unpause_all(side);
+            for work in self.sides[side].engine.works().collect::<Vec<_>>() {
+                self.apply(side, Input::Unpause(work));
+            }
             self.sides[side].look = true;
         }
         for _ in 0..CALM_ROUNDS {

@@ -7,11 +7,16 @@ use windlass_core::{Engine, Extras, Phase, StopReason, Timestamp, Transition, Wo
 
 /// The clocks of one engine's works that have a timeout or a deadline.
 #[derive(Default)]
-pub(super) struct Clocks(BTreeMap<WorkId, Clock>);
+pub(super) struct Clocks {
+    of: BTreeMap<WorkId, Clock>,
+    paused: bool,
+}
 
 struct Clock {
     timeout: Option<Duration>,
     deadline: Option<Timestamp>,
+    /// Since when the deadline has stood still, if it does.
+    stopped: Option<Timestamp>,
     /// How long the attempt had run before it last resumed.
     used: Duration,
     /// When it last started or resumed; none while it does not run.
@@ -19,16 +24,34 @@ struct Clock {
 }
 
 impl Clocks {
-    pub(super) fn add(&mut self, work: WorkId, extras: &Extras) {
+    pub(super) fn add(&mut self, work: WorkId, extras: &Extras, now: Timestamp) {
         let Extras { timeout, deadline, .. } = *extras;
         if timeout.is_some() || deadline.is_some() {
-            self.0.insert(work, Clock { timeout, deadline, used: Duration::ZERO, since: None });
+            let stopped = self.paused.then_some(now);
+            let (used, since) = (Duration::ZERO, None);
+            self.of.insert(work, Clock { timeout, deadline, stopped, used, since });
+        }
+    }
+
+    /// Stops all deadlines.
+    pub(super) fn pause(&mut self, now: Timestamp) {
+        self.paused = true;
+        self.of.values_mut().for_each(|clock| clock.stopped = Some(now));
+    }
+
+    /// Has all deadlines count again.
+    pub(super) fn unpause(&mut self, now: Timestamp) {
+        self.paused = false;
+        for clock in self.of.values_mut() {
+            if let Some(stopped) = clock.stopped.take() {
+                clock.deadline = clock.deadline.map(|due| due.after(now.since(stopped)));
+            }
         }
     }
 
     pub(super) fn note(&mut self, changes: &[Transition]) {
         for change in changes {
-            if let Some(clock) = self.0.get_mut(&change.work) {
+            if let Some(clock) = self.of.get_mut(&change.work) {
                 clock.note(change);
             }
         }
@@ -36,7 +59,7 @@ impl Clocks {
 
     /// Drops the deadline of a work that was reopened, or that follows one.
     pub(super) fn drop_deadline(&mut self, work: WorkId) {
-        if let Some(clock) = self.0.get_mut(&work) {
+        if let Some(clock) = self.of.get_mut(&work) {
             clock.deadline = None;
         }
     }
@@ -44,7 +67,7 @@ impl Clocks {
     /// Checks that no attempt runs past its timeout, and that works past their deadline have ended or are
     /// stopping.
     pub(super) fn verify(&self, engine: &Engine, now: Timestamp) {
-        for (work, clock) in &self.0 {
+        for (work, clock) in &self.of {
             if let Some(phase) = engine.phase(*work) {
                 clock.verify(*work, phase, now);
             }
@@ -73,7 +96,7 @@ impl Clock {
             let used = self.used + now.since(since);
             assert!(used <= timeout, "work {work} has run for {used:?} of {timeout:?}");
         }
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
+        if self.stopped.is_none() && self.deadline.is_some_and(|deadline| deadline <= now) {
             let stops = matches!(
                 phase,
                 Phase::Cancelling { why: StopReason::Deadline | StopReason::Cancel, .. }

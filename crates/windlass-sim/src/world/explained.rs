@@ -58,9 +58,16 @@ impl Trial {
     /// Checks the reasons of the work. Returns which kind they are.
     fn verify(mut self, gate_is_closed: bool) -> &'static str {
         let reasons = self.reasons();
+        if reasons.iter().any(|reason| matches!(reason, Reason::Paused | Reason::AllPaused)) {
+            return self.verify_pauses();
+        }
         let goes_on = matches!(self.phase(), Phase::Running | Phase::Cancelling { .. });
         assert_eq!(reasons.is_empty(), goes_on, "there is a reason for every wait");
         match (self.phase(), &reasons[..]) {
+            // It will be skipped, pause or not, and a new work would be paused.
+            (Phase::Waiting, _) if self.engine.all_paused_since().is_some() => {
+                "explained: unneeded while everything is paused"
+            }
             (Phase::Waiting | Phase::Gated, reasons) => {
                 self.verify_edges(reasons, gate_is_closed);
                 "explained: edges and gate"
@@ -79,6 +86,33 @@ impl Trial {
             }
             (phase, reasons) => self.verify_outside(phase, reasons),
         }
+    }
+
+    /// Checks that nothing but the other reasons is left once the pauses are over.
+    fn verify_pauses(&mut self) -> &'static str {
+        let (phase, mut reasons) = (self.phase(), self.reasons());
+        reasons.retain(|reason| !matches!(reason, Reason::Paused | Reason::AllPaused));
+        let others = self.works_not_paused();
+        self.apply(Input::UnpauseAll).expect("it can always end");
+        self.apply(Input::Unpause(self.work)).expect("the work is known");
+        let is_as_before =
+            |(work, phase): &(WorkId, Phase)| self.engine.phase(*work) == Some(*phase);
+        if !others.iter().all(is_as_before) {
+            return "explained: paused until a deadline";
+        }
+        match phase {
+            // It may have missed its deadline.
+            Phase::Paused if self.phase() == Phase::Failed => {}
+            Phase::Paused => assert_eq!((self.phase(), reasons.len()), (Phase::Ready, 0)),
+            phase => assert_eq!((self.phase(), self.reasons()), (phase, reasons)),
+        }
+        "explained: paused"
+    }
+
+    fn works_not_paused(&self) -> Vec<(WorkId, Phase)> {
+        let works = self.engine.works();
+        let works = works.filter_map(|work| Some((work, self.engine.phase(work)?)));
+        works.filter(|(_, phase)| *phase != Phase::Paused).collect()
     }
 
     fn verify_outside(&mut self, phase: Phase, reasons: &[Reason]) -> &'static str {

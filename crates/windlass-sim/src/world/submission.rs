@@ -27,6 +27,7 @@ impl RandomWorld {
 
     fn hand_in(&mut self, side: usize, submission: Submission<'_>) {
         self.apply(side, Input::Tick);
+        let now = self.now;
         self.log_step(format!("{side}: submit {submission:?}"));
         let before = self.sides[side].engine.digest();
         let (submitted, facts) =
@@ -38,7 +39,7 @@ impl RandomWorld {
                 let extras = submission.extras.copied().unwrap_or_default();
                 gated.extend(extras.gated.then_some(work));
                 closed.extend(extras.gated.then_some(work));
-                clocks.add(work, &extras);
+                clocks.add(work, &extras, now);
                 retries.insert(work, submission.retries);
             }
             Err(error) => {

@@ -22,6 +22,10 @@ pub(super) fn fact_name(fact: &Fact) -> &'static str {
         Happening::Reopened { .. } => "fact: reopened",
         Happening::CancelAsked { .. } => "fact: cancel asked",
         Happening::LimitSet { .. } => "fact: limit set",
+        Happening::WorkPaused { .. } => "fact: work paused",
+        Happening::WorkUnpaused { .. } => "fact: work unpaused",
+        Happening::Paused => "fact: paused",
+        Happening::Unpaused => "fact: unpaused",
         Happening::Forgotten { .. } => "fact: forgotten",
         _ => "fact: unknown",
     }
@@ -34,6 +38,7 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
         Phase::Ready => "phase: ready",
         Phase::Granted => "phase: granted",
         Phase::WaitingOutside => "phase: ticketed",
+        Phase::Paused => "phase: paused",
         Phase::Delayed { .. } => "phase: delayed",
         Phase::Running => "phase: running",
         Phase::Suspended => "phase: suspended",

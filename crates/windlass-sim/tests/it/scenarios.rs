@@ -34,7 +34,7 @@ fn exceptions_are_counted() {
         assert!(!reason.is_empty(), "there is a reason why it is not on {driver}");
         *counts.entry(driver.as_str()).or_insert(0) += 1;
     }
-    assert_eq!(counts, BTreeMap::from([("command", 107), ("tokio", 26)]));
+    assert_eq!(counts, BTreeMap::from([("command", 108), ("tokio", 31)]));
 }
 
 #[test]

@@ -173,7 +173,14 @@ impl<'a> Director<'a> {
                 handle.reopen(work).map_err(|error| error.to_string())
             }),
             Action::Wake(place) => self.act_on("wake", *place, wake),
-            Action::StopChildren(_) | Action::Late(..) | Action::Ring(_) | Action::Skip(_) => {
+            Action::StopChildren(_)
+            | Action::Late(..)
+            | Action::Ring(_)
+            | Action::Skip(_)
+            | Action::Pause(_)
+            | Action::Unpause(_)
+            | Action::PauseAll
+            | Action::UnpauseAll => {
                 panic!("{}: {action:?} cannot happen here", self.scenario.name)
             }
         }

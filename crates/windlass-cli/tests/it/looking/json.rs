@@ -90,7 +90,7 @@ fn every_line_matches_the_schema() {
     // Seen elsewhere: what needs a run that waits is in `json.rs`.
     let rare = ["left_out", "notice", "waits", "cancel_asked", "decided"];
     // Those need a service: `service.rs`.
-    let served = ["submitted", "ended", "worker"];
+    let served = ["submitted", "ended", "worker", "pause_asked", "unpause_asked"];
     let rare: Vec<_> = rare.into_iter().chain(served).map(str::to_owned).collect();
     let told = events(&schema()).difference(&BTreeSet::from_iter(rare)).cloned().collect();
     let missing: BTreeSet<String> = &told - &lines.seen;
@@ -152,7 +152,7 @@ fn the_schema_and_the_docs_know_every_word_for_an_end() {
     assert_eq!(words(attempt), ends.clone().collect());
 
     let outcomes = RunOutcome::ALL.iter().map(|outcome| outcome.word());
-    let others = ["running", "queued", "interrupted", "unreadable"];
+    let others = ["running", "paused", "queued", "interrupted", "unreadable"];
     assert_eq!(words(&properties("run_view")["state"]), outcomes.clone().chain(others).collect());
     let others = ["running", "interrupted", "left", "stopped"];
     assert_eq!(words(&properties("run")["state"]), outcomes.clone().chain(others).collect());

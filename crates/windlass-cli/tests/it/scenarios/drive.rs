@@ -246,6 +246,12 @@ impl<'a> Drive<'a> {
             Action::Skip(place) => self.skip(at, place),
             Action::Cancel(place) => self.cancel(place),
             Action::Reopen(place) => self.reopen(at, place),
+            Action::Pause(place) => assert!(self.call_of("pause", place)),
+            Action::Unpause(place) => assert!(self.call_of("unpause", place)),
+            Action::PauseAll => assert!(self.bench.call(&["pause", &self.run]).status.success()),
+            Action::UnpauseAll => {
+                assert!(self.bench.call(&["unpause", &self.run]).status.success());
+            }
             Action::Ring(place) => {
                 let (name, token) = (&self.work(place).name, &self.held[&place]);
                 let release = ["lock", "release", name, "--holder", OUTSIDER, "--token", token];

@@ -6,7 +6,7 @@ use super::{State, Work, edge_outcome};
 use crate::dag::{Edge, EdgeOutcome};
 use crate::engine::effects::Effects;
 use crate::input::{Dependency, Extras, Submission};
-use crate::phase::Phase;
+use crate::phase::{Phase, Step};
 use crate::{CostId, WorkId};
 
 /// The submissions whose facts are yet to come, see [`Engine::stage`](crate::Engine::stage).
@@ -68,7 +68,10 @@ impl State {
         if let Some(step) = entry.first_step(self.dag.unmet(node), blocked) {
             entry.step(work, step);
         }
-        if entry.phase() == Phase::Ready {
+        if entry.phase() == Phase::Ready && self.pauses.hold_back(work) {
+            entry.step(work, Step::Pause);
+        }
+        if entry.phase().has_place() {
             entry.join_queue(self.next_seq, self.now);
             self.next_seq = self.next_seq.saturating_add(1);
         }
@@ -96,7 +99,9 @@ impl State {
         if timeout.is_some() || deadline.is_some() {
             self.clock.set_times(work, timeout, deadline);
         }
-        if let Some(deadline) = deadline.filter(|_| self.is_open(work)) {
+        if self.pauses.since().is_some() {
+            self.clock.stop_deadline(work, self.now);
+        } else if let Some(deadline) = deadline.filter(|_| self.is_open(work)) {
             self.clock.arm(deadline, work);
             // A deadline in the past is missed now.
             self.advance(effects, self.now);
@@ -117,6 +122,7 @@ impl State {
             self.clock.forget(work);
         }
         self.retries.forget(work);
+        self.pauses.forget(work);
         let crowded = if entry.is_related() { self.families.forget(work) } else { None };
         if let Some(parent) = crowded.filter(|parent| self.works.get(parent.index()).is_some()) {
             self.dag.prune_children(parent.index());

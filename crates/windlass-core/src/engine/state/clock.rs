@@ -30,7 +30,42 @@ struct Times {
     /// When the limit is reached, while the clock runs.
     expires: Option<Timestamp>,
     /// The deadline of the work.
-    deadline: Option<Timestamp>,
+    deadline: Option<Deadline>,
+}
+
+/// When a work must have ended.
+#[derive(Clone, Copy, Debug)]
+enum Deadline {
+    At(Timestamp),
+    /// Everything is paused, and this is left.
+    Stopped {
+        left: Duration,
+    },
+}
+
+impl Times {
+    /// Returns the time of the deadline, unless it stands still.
+    fn deadline(&self) -> Option<Timestamp> {
+        match self.deadline? {
+            Deadline::At(at) => Some(at),
+            Deadline::Stopped { .. } => None,
+        }
+    }
+
+    /// Stops the deadline at `now`, and returns when it was due.
+    fn stop_deadline(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let due = self.deadline()?;
+        self.deadline = Some(Deadline::Stopped { left: due.since(now) });
+        Some(due)
+    }
+
+    /// Has a deadline that stands still count from `now` on, and returns when it is due.
+    fn start_deadline(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let Some(Deadline::Stopped { left }) = self.deadline else { return None };
+        let due = now.after(left);
+        self.deadline = Some(Deadline::At(due));
+        Some(due)
+    }
 }
 
 impl Clock {
@@ -53,6 +88,31 @@ impl Clock {
         self.times.iter().map(|(work, times)| (*work, times.left))
     }
 
+    /// Iterates over the time that is left until deadlines that stand still.
+    pub(super) fn stopped_deadlines(&self) -> impl Iterator<Item = (WorkId, Duration)> {
+        self.times.iter().filter_map(|(work, times)| match times.deadline {
+            Some(Deadline::Stopped { left }) => Some((*work, left)),
+            _ => None,
+        })
+    }
+
+    /// Stops the deadline of a work.
+    pub(super) fn stop_deadline(&mut self, work: WorkId, now: Timestamp) {
+        self.times.get_mut(&work).and_then(|times| times.stop_deadline(now));
+    }
+
+    /// Stops all deadlines; returns when they were due.
+    pub(super) fn stop_deadlines(&mut self, now: Timestamp) -> Vec<(Timestamp, WorkId)> {
+        let times = self.times.iter_mut();
+        times.filter_map(|(work, times)| Some((times.stop_deadline(now)?, *work))).collect()
+    }
+
+    /// Has all deadlines count again; returns when they are due.
+    pub(super) fn start_deadlines(&mut self, now: Timestamp) -> Vec<(Timestamp, WorkId)> {
+        let times = self.times.iter_mut();
+        times.filter_map(|(work, times)| Some((times.start_deadline(now)?, *work))).collect()
+    }
+
     /// Sets a timer of `work` for `due`.
     pub(super) fn arm(&mut self, due: Timestamp, work: WorkId) {
         self.timers.insert((due, work));
@@ -64,12 +124,16 @@ impl Clock {
         timeout: Option<Duration>,
         deadline: Option<Timestamp>,
     ) {
+        let deadline = deadline.map(Deadline::At);
         self.times.insert(work, Times { timeout, deadline, ..Times::default() });
     }
 
     /// Removes and returns the deadline of `work`; its timer stays set.
     pub(super) fn take_deadline(&mut self, work: WorkId) -> Option<Timestamp> {
-        self.times.get_mut(&work)?.deadline.take()
+        let times = self.times.get_mut(&work)?;
+        let due = times.deadline();
+        times.deadline = None;
+        due
     }
 
     pub(super) fn forget(&mut self, work: WorkId) {
@@ -97,7 +161,7 @@ impl Clock {
             times.expires = Some(expires);
             self.timers.insert((expires, work));
         }
-        let over = times.deadline.filter(|_| to.state().is_terminal());
+        let over = times.deadline().filter(|_| to.state().is_terminal());
         stopped.into_iter().chain(over)
     }
 }
@@ -119,7 +183,7 @@ impl State {
         };
         let times = self.clock.times.get(&work).filter(|_| entry.is_timed());
         let expires = times.and_then(|times| times.expires);
-        let deadline = times.and_then(|times| times.deadline).filter(|_| entry.is_open());
+        let deadline = times.and_then(Times::deadline).filter(|_| entry.is_open());
         [retry, expires, deadline].into_iter().flatten()
     }
 
@@ -151,7 +215,7 @@ impl State {
     /// A deadline takes effect before a time limit of the same instant, and both before a retry.
     fn come_due(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, due: Timestamp) {
         let times = self.clock.times.get(&work);
-        let deadline = times.and_then(|times| times.deadline) == Some(due);
+        let deadline = times.and_then(Times::deadline) == Some(due);
         let expires = times.and_then(|times| times.expires) == Some(due);
         match self.works[work.index()].phase() {
             _ if deadline => self.miss_deadline(effects, work),

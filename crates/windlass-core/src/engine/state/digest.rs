@@ -1,8 +1,8 @@
 //! A hash of the state: engines that applied equal facts have equal digests.
 
 use super::State;
-use crate::WorkId;
 use crate::phase::Phase;
+use crate::{Timestamp, WorkId};
 
 impl State {
     /// See [`Engine::digest`](crate::Engine::digest).
@@ -18,7 +18,7 @@ impl State {
                     digest.add(why as u64);
                     digest.add(u64::from(holds));
                 }
-                Phase::Ready | Phase::Resuming => {
+                Phase::Ready | Phase::Resuming | Phase::Paused => {
                     digest.add(entry.seq.get());
                     digest.add(entry.ready_since.as_nanos());
                 }
@@ -41,6 +41,15 @@ impl State {
             digest.add(work.get());
             digest.add(left.as_nanos() as u64);
         }
+        for (work, left) in self.clock.stopped_deadlines() {
+            digest.add(work.get());
+            digest.add(left.as_nanos() as u64);
+        }
+        for work in self.pauses.works() {
+            digest.add(work.get());
+        }
+        digest.add(self.pauses.since().map_or(0, Timestamp::as_nanos));
+        digest.add(self.pauses.before().as_nanos() as u64);
         for (work, _) in self.works().filter(|(_, entry)| entry.is_related()) {
             let children = self.families.counts(work);
             digest.add(children.succeeded as u64);
@@ -74,6 +83,7 @@ fn phase_number(phase: Phase) -> u64 {
         Phase::Suspended => 11,
         Phase::Resuming => 12,
         Phase::Joining => 13,
+        Phase::Paused => 14,
     }
 }
 

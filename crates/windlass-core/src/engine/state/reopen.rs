@@ -47,6 +47,7 @@ impl State {
     /// and its deadline.
     fn reset(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
         self.disband(work);
+        self.pauses.forget(work);
         let spent = self.retries.refund(work);
         let entry = &mut self.works[work.index()];
         entry.retries_left += spent;

@@ -25,7 +25,10 @@ impl State {
         change(entry);
         let place = entry.seq;
         let from = entry.step(work, step);
-        if entry.phase().is_queued() && !from.keeps_its_place() {
+        if entry.phase() == Phase::Ready && self.pauses.hold_back(work) {
+            entry.step(work, Step::Pause);
+        }
+        if entry.phase().has_place() && !from.keeps_its_place() {
             entry.join_queue(self.next_seq, self.now);
             self.next_seq = self.next_seq.saturating_add(1);
         }

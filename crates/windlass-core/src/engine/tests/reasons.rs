@@ -19,7 +19,7 @@ impl Bench {
         self.call(|engine, world| engine.submit(world, submission)).expect("it has no dependencies")
     }
 
-    fn reasons(&self, work: WorkId) -> Vec<Reason> {
+    pub(super) fn reasons(&self, work: WorkId) -> Vec<Reason> {
         self.engine.explain(&self.capacity, work)
     }
 }

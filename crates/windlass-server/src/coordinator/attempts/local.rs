@@ -103,6 +103,13 @@ impl<K: OrderKey> LocalAttempts<K> {
         })
     }
 
+    /// Lets an order that has a time limit run for `left` from now on; without a limit if that is none.
+    pub(crate) fn set_limit(&mut self, id: K, left: Option<Duration>) {
+        if let Some(&job) = self.jobs.get(&id) {
+            self.timers.set_limit(job, left);
+        }
+    }
+
     fn start_process(&mut self, ready: Box<ReadyProcess<K>>) -> Result<(), RunError> {
         if self.is_late(&ready) {
             self.reports.push(Report::Late(ready.id));

@@ -36,6 +36,13 @@ impl Timers {
         self.timers.insert(job, Timer::Limit { at, time, grace });
     }
 
+    /// Lets an order that has a time limit run for `left` from now on; without a limit if that is none.
+    pub(super) fn set_limit(&mut self, job: Job, left: Option<Duration>) {
+        if let Some(Timer::Limit { at, .. }) = self.timers.get_mut(&job) {
+            *at = left.and_then(|left| Instant::now().checked_add(left));
+        }
+    }
+
     /// Has an order killed after `grace`, unless that was decided before.
     pub(super) fn kill_after(&mut self, job: Job, grace: Duration) {
         if !matches!(self.timers.get(&job), Some(Timer::Kill { .. })) {

@@ -139,7 +139,8 @@ impl StoreJournal {
         on_wait: OnWait<'_>,
     ) -> Result<Committed, RunError> {
         self.failed = true;
-        let over = schedule.leave_queues(|phase: Phase| phase.state().is_terminal());
+        let leaves = |phase: Phase| phase == Phase::Paused || phase.state().is_terminal();
+        let over = schedule.leave_queues(leaves);
         let Self { store, leader, identity, shares_names, write_ahead, cleared, .. } = self;
         let wakeup = self.reachability.wakeups().turn();
         let mut granted = Vec::new();

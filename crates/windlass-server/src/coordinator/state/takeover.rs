@@ -140,6 +140,8 @@ impl RunState {
         if works.is_empty() {
             return Err(RunError::NothingToRetry { run: run() });
         }
+        // Who tries a run again wants it to start something.
+        self.run.schedule.apply(Input::UnpauseAll).expect("a pause can always end");
         self.run.schedule.reopen(&works).expect("nothing of an ended run is under way");
         self.run.effects.records.push(Record::Reopened);
         for work in works {
