@@ -215,11 +215,22 @@ pub(crate) enum Verb {
         output: OutputArguments,
     },
     /// Resume an interrupted run
-    #[command(after_help = "Examples:\n  windlass resume\n  windlass resume 3fa9c2d1")]
+    #[command(
+        after_help = "Examples:\n  windlass resume\n  windlass resume 3fa9c2d1\n  windlass resume --all"
+    )]
     Resume {
         /// The run: its id, the first characters of it, or `last` [default: the last interrupted run]
         #[arg(value_parser = run_to_resume, add = completions::runs())]
         run: Option<String>,
+
+        /// Hand the run to a scheduler, start one in the background if none is running, and print the run's
+        /// id
+        #[arg(short, long)]
+        detach: bool,
+
+        /// Hand all interrupted runs to a scheduler, as with --detach
+        #[arg(long, conflicts_with_all = ["run", "detach"])]
+        all: bool,
 
         #[command(flatten)]
         output: OutputArguments,
@@ -236,6 +247,11 @@ pub(crate) enum Verb {
         /// Retry only this step and the steps that follow it
         #[arg(long = "step", value_name = "STEP")]
         steps: Vec<String>,
+
+        /// Hand the run to a scheduler, start one in the background if none is running, and print the run's
+        /// id
+        #[arg(short, long)]
+        detach: bool,
 
         #[command(flatten)]
         output: OutputArguments,

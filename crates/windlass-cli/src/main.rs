@@ -15,6 +15,7 @@ mod events;
 mod exit;
 mod graph;
 mod guard;
+mod hand_over;
 mod holder;
 mod holders;
 mod init;
@@ -94,11 +95,14 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Wait { runs } => submit::wait(state, runs, form),
         Verb::Serve(serve) => serve::serve(state, serve, form),
         Verb::Worker(worker) => worker::worker(state, worker, form),
-        Verb::Retry { run, steps, output } => run::retry(state, run, steps, shown(output)),
+        Verb::Retry { run, steps, detach: true, .. } => hand_over::retry(state, run, steps, form),
+        Verb::Retry { run, steps, output, .. } => run::retry(state, run, steps, shown(output)),
         Verb::Cancel { target, output } => run::cancel(state, target, shown(output)),
         Verb::Pause { target } => run::pause(state, target, Pause::Begin, form),
         Verb::Unpause { target } => run::pause(state, target, Pause::End, form),
-        Verb::Resume { run, output } => run::resume(state, run.as_deref(), shown(output)),
+        Verb::Resume { all: true, .. } => hand_over::resume_all(state, form),
+        Verb::Resume { run, detach: true, .. } => hand_over::resume(state, run.as_deref(), form),
+        Verb::Resume { run, output, .. } => run::resume(state, run.as_deref(), shown(output)),
         Verb::Check { files, params } => check::check(files, params, form),
         Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),
         Verb::Schema => schema::schema(),

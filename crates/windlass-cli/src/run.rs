@@ -16,6 +16,7 @@ use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::look::RunJson;
 use crate::output::{json, print};
+use crate::serve::start_in_background;
 use crate::state;
 use crate::style::plain;
 use crate::workflow_file::{WorkflowFile, named_or_default};
@@ -87,18 +88,30 @@ pub(crate) fn resume(
     };
     let options = shown.options(Verb::Resume, &store);
     match Coordinator::resume(store, &run) {
-        Err(RunError::Over { run, outcome }) => {
-            match shown.form {
-                Form::Json => {
-                    let view = RunView::find(&mut state::look(state)?, &run)?;
-                    print(&RunJson::of(&view).line());
-                }
-                Form::Text => eprintln!("{}", over(&run, outcome)),
-            }
-            Ok(outcome.into())
+        Err(RunError::Over { run, outcome }) => tell_over(state, &run, outcome, shown.form),
+        Err(RunError::Served { .. }) => {
+            start_in_background(&mut state::open(state)?)?;
+            attach(state, &run, shown)
         }
         coordinator => lead(coordinator.map_err(explained)?, options),
     }
+}
+
+/// Says how a run has ended that the user wanted to resume.
+pub(crate) fn tell_over(
+    state: Option<&Path>,
+    run: &str,
+    outcome: RunOutcome,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    match form {
+        Form::Json => {
+            let view = RunView::find(&mut state::look(state)?, run)?;
+            print(&RunJson::of(&view).line());
+        }
+        Form::Text => eprintln!("{}", over(run, outcome)),
+    }
+    Ok(outcome.into())
 }
 
 pub(crate) fn retry(
@@ -114,6 +127,7 @@ pub(crate) fn retry(
         Err(RunError::Served { .. }) => {
             let mut store = state::open(state)?;
             ask_to_retry(&mut store, &run, steps)?;
+            start_in_background(&mut store)?;
             drop(store);
             attach(state, &run, shown)
         }
@@ -177,7 +191,7 @@ pub(crate) struct StillRunning {
 }
 
 /// Converts an error, and names the leader of a run by its process.
-fn explained(error: RunError) -> Box<dyn Error> {
+pub(crate) fn explained(error: RunError) -> Box<dyn Error> {
     match error {
         RunError::Led { run, by } => {
             // The id of a leader is `windlass[PID.START]`.
@@ -233,7 +247,7 @@ fn open_steps(store: &mut Store, run: &str, step: &str) -> Result<Vec<String>, B
 }
 
 /// Returns the newest interrupted run.
-fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
+pub(crate) fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
     let open = open_runs(store)?;
     let is_interrupted = |run: &&Listed| run.state() == Some(RunState::Interrupted);
     let newest = open.iter().find(is_interrupted).map(|run| run.id.clone());

@@ -51,11 +51,19 @@ fn submit_then(
     let mut store = state::open(state)?;
     let run = store_run(&mut store, record, workflow, taken)?;
     after(&mut store)?;
-    let scheduled = live_scheduler(&mut store)?.is_some();
+    tell_submitted(&mut store, &run, form)?;
+    Ok(Exit::Success)
+}
+
+/// Prints the id of a run that was handed to a scheduler.
+pub(crate) fn tell_submitted(
+    store: &mut Store,
+    run: &str,
+    form: Form,
+) -> Result<(), Box<dyn Error>> {
+    let scheduled = live_scheduler(store)?.is_some();
     match form {
-        Form::Json => {
-            print(&json("submitted", &Submitted { run: &run, scheduled }));
-        }
+        Form::Json => print(&json("submitted", &Submitted { run, scheduled })),
         Form::Text => {
             print(&format!("{run}\n"));
             match scheduled {
@@ -64,7 +72,7 @@ fn submit_then(
             }
         }
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// Lists the workers of the store.

@@ -13,10 +13,11 @@
 //! [`Attempts`]: attempts::Attempts
 //! [`Journal`]: journal::Journal
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use windlass_core::{Fact, Phase, WorkId, WorkState};
+use windlass_core::{Fact, Name, Phase, WorkId, WorkState};
 use windlass_store::{Access, Process, RunEnd, RunRecord, Store, StoreError};
 use windlass_workflow::{Plan, Step, Workflow};
 
@@ -55,6 +56,15 @@ pub use self::update::{Change, End, StepStatus, Update};
 /// Leads one run to its end.
 pub struct Coordinator {
     run: RunLoop<StoreJournal, LocalAttempts>,
+}
+
+/// How a run is before it is handed to a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundRun {
+    /// It was interrupted.
+    Open,
+    /// It has ended, and will be retried.
+    Ended,
 }
 
 /// Returns the plan of a run, as its user asked for it.
@@ -143,6 +153,42 @@ impl Coordinator {
         let (mut coordinator, end) = Self::take_over(store, run, Expected::Open)?;
         let cancelled = coordinator.run.state_mut().cancel(step);
         coordinator.or_give_up(cancelled, end)
+    }
+
+    /// Hands a run that no process leads to the scheduler of the store; does nothing if that has it. Its
+    /// commands are given `env`. `run` is the run's whole id. Refused
+    /// if the run is not as `found` says.
+    pub fn hand_over(
+        store: &mut Store,
+        run: &str,
+        found: FoundRun,
+        env: &BTreeMap<String, String>,
+    ) -> Result<(), RunError> {
+        let record = store.run(run)?;
+        users::expect_owner(&record.id, record.uid)?;
+        let end = store.read(|transaction| transaction.runs().end(run))?;
+        match (found, end) {
+            (FoundRun::Open, Some(RunEnd { outcome, .. })) => {
+                return Err(RunError::Over { run: record.id, outcome });
+            }
+            (FoundRun::Ended, None) => return Err(RunError::NotOver { run: record.id }),
+            _ if record.env.is_some() => return Ok(()),
+            (FoundRun::Ended, Some(_)) => {}
+            // What the last leader has left is ended and stored first, as by a new leader.
+            (FoundRun::Open, None) => {
+                Self::take_over(store.try_clone()?, run, Expected::Open)?.0.run.hand_over()?;
+            }
+        }
+        store.transact(|transaction| {
+            let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
+            if let Some(leader) = leases.iter().find(|stored| !stored.owner.is_gone()) {
+                let by = leader.lease.holder.clone();
+                return Ok(Err(RunError::Led { run: run.to_owned(), by }));
+            }
+            transaction.runs().set_env(run, env)?;
+            transaction.orders().announce();
+            Ok(Ok(()))
+        })?
     }
 
     /// Leads the run if what was asked for can be done, or leaves it as it was.

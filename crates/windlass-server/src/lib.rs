@@ -78,8 +78,8 @@ mod tree;
 mod users;
 
 pub use coordinator::{
-    Ask, AttachedRun, Change, Coordinator, End, FollowEnd, Pause, RunError, StepStatus, Update,
-    ask, ask_to_pause, ask_to_retry,
+    Ask, AttachedRun, Change, Coordinator, End, FollowEnd, FoundRun, Pause, RunError, StepStatus,
+    Update, ask, ask_to_pause, ask_to_retry,
 };
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};

@@ -249,6 +249,8 @@ pub trait RunTables {
     fn served_runs(&self) -> Result<Vec<String>, StoreError>;
     /// Sets the end of a run, or clears it.
     fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError>;
+    /// Sets the environment that a run takes along to a service.
+    fn set_run_env(&self, run: &str, env: &BTreeMap<String, String>) -> Result<(), StoreError>;
     /// Deletes a run with its journal, its attempts and its leases.
     fn delete_run(&self, run: &str) -> Result<(), StoreError>;
 

@@ -88,6 +88,13 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
         }
     }
 
+    /// Stores what is known of the run, which another process will lead, and gives up its lead.
+    pub(super) fn hand_over(&mut self) -> Result<(), RunError> {
+        self.state.leave();
+        self.commit(&mut |_| {})?;
+        self.abandon(None)
+    }
+
     pub(super) fn state(&self) -> &RunState {
         &self.state
     }

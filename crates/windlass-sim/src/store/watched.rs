@@ -1,5 +1,7 @@
 //! Tables that report every call before they pass it on.
 
+use std::collections::BTreeMap;
+
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 use windlass_store::{
     AttemptRecord, Decision, Event, EventTable, GuardWait, LeaseChanges, LeaseQuery, LeaseSnapshot,
@@ -72,6 +74,7 @@ pass_on! {
         fn open_runs() -> Vec<RunListing>;
         fn served_runs() -> Vec<String>;
         fn set_run_end(run: &str, end: Option<RunEnd>) -> ();
+        fn set_run_env(run: &str, env: &BTreeMap<String, String>) -> ();
         fn delete_run(run: &str) -> ();
         fn append_facts(run: &str, epoch: Token, facts: &[Fact]) -> ();
         fn facts(run: &str) -> Vec<Fact>;

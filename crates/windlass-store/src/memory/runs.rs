@@ -90,6 +90,13 @@ impl RunTables for MemoryTransaction {
         Ok(())
     }
 
+    fn set_run_env(&self, run: &str, env: &BTreeMap<String, String>) -> Result<(), StoreError> {
+        if let Some((record, _)) = self.tables().runs.records.get_mut(run) {
+            record.env = Some(env.clone());
+        }
+        Ok(())
+    }
+
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
         let mut tables = self.tables();
         let name = Name::Run(run.to_owned());

@@ -1,5 +1,6 @@
 //! Runs, journals and step records, in SQL.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rusqlite::types::Type;
@@ -104,6 +105,11 @@ impl RunTables for SqliteTables<'_> {
         let update = "UPDATE run SET ended_ms = ?2, outcome = ?3 WHERE id = ?1";
         let (at_ms, outcome) = end.map(|end| (end.at_ms, end.outcome.word())).unzip();
         self.execute(update, params![run, at_ms, outcome])?;
+        Ok(())
+    }
+
+    fn set_run_env(&self, run: &str, env: &BTreeMap<String, String>) -> Result<(), StoreError> {
+        self.execute("UPDATE run SET env = ?2 WHERE id = ?1", params![run, to_json(env)])?;
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Runs: submitting, finding, listing, ending and deleting them.
 
+use std::collections::BTreeMap;
+
 use super::Notices;
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunRecord};
@@ -89,6 +91,11 @@ impl<'a> Runs<'a> {
     /// Sets the end of a run, or clears it because the run goes on.
     pub fn set_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         self.tables.set_run_end(run, end)
+    }
+
+    /// Sets the environment that a run takes along to a service, which leads it from then on.
+    pub fn set_env(&self, run: &str, env: &BTreeMap<String, String>) -> Result<(), StoreError> {
+        self.tables.set_run_env(run, env)
     }
 
     /// Deletes a run with its journal, its attempts and its leases.

@@ -172,10 +172,14 @@ impl RunState {
         for work in works {
             self.run.schedule.apply(Input::Cancel(work)).expect("it has not ended");
         }
-        // Nothing else of the run begins here.
+        self.leave();
+        Ok(())
+    }
+
+    /// Has nothing else of the run begin here.
+    pub(in super::super) fn leave(&mut self) {
         self.run.stop = Some(Stop::Leave);
         self.waits.forget_guards();
-        Ok(())
     }
 
     /// Returns the step of that name, or all that a step of the file became.
