@@ -113,6 +113,8 @@ pub struct StepEnding {
     pub ensures: Vec<usize>,
     /// Whether and when a failed attempt is retried.
     pub retry: Retry,
+    /// After how many attempts in a row that a killed worker has lost the step fails.
+    pub crash_limit: u32,
     /// The command that runs once after the last attempt, whatever its result.
     pub finally: Option<Command>,
 }

@@ -10,6 +10,7 @@ use crate::bench::{Bench, eventually, signal, stderr, stdout};
 use crate::looking::json::check_line;
 use crate::stalled::{block, told, unblock};
 
+mod crashes;
 mod handing_over;
 mod pausing;
 mod submitting;

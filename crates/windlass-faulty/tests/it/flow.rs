@@ -40,6 +40,7 @@ const HEAD: &str = r#"
 concurrency = 6
 [defaults]
 linger = "20ms"
+crash_limit = 1000000
 [resource]
 memory = 3
 [semaphore.slots]

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use windlass_core::{ClientId, Grant, Input, Name, Phase, ResourceCost, Timestamp, Token, WorkId};
 use windlass_store::{
-    Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError, StoredOrder,
-    Transaction,
+    AttemptRecord, Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError,
+    StoredOrder, Transaction,
 };
 
 use super::attempts::{Order, OrderId, StopMode};
@@ -149,16 +149,21 @@ impl ServedRun {
             leftovers: Vec::new(),
             is_new: true,
         };
+        let attempts = transaction.steps().attempts(served.id())?;
+        served.state.count_lost(&attempts);
         if !is_new {
-            served.pick_up(transaction)?;
+            served.pick_up(transaction, &attempts)?;
         }
         Ok(Ok(served))
     }
 
     /// Finds the attempts of the run where they are: under way at workers, or between two orders.
-    fn pick_up(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    fn pick_up(
+        &mut self,
+        transaction: &Transaction<'_>,
+        attempts: &[AttemptRecord],
+    ) -> Result<(), StoreError> {
         let run = self.state.identity().id().to_owned();
-        let attempts = transaction.steps().attempts(&run)?;
         self.state.note_decisions(&transaction.steps().decisions(&run)?);
         let mut executing = Executing::default();
         for order in transaction.orders().of_run(&run)? {
@@ -177,7 +182,7 @@ impl ServedRun {
                 executing.names.entry(grant).or_default().push((name, token));
             }
         }
-        self.state.take_over(&attempts, &executing);
+        self.state.take_over(attempts, &executing);
         Ok(())
     }
 

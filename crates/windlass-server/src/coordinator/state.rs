@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use signal_hook::consts::SIGXCPU;
 use windlass_core::{Input, Name, Phase, Timestamp, Token, WorkId};
-use windlass_store::{Decision, Event};
+use windlass_store::{AttemptRecord, Decision, Event};
 
 use super::attempts::{Order, OrderId, Report, StopMode};
 use super::identity::RunIdentity;
@@ -71,6 +71,11 @@ impl RunState {
             run: RunContext::new(schedule, identity),
             closing: None,
         }
+    }
+
+    /// Counts the attempts that workers lose from now on, after those in `attempts`.
+    pub(super) fn count_lost(&mut self, attempts: &[AttemptRecord]) {
+        self.steps.count_lost(attempts);
     }
 
     pub(super) fn schedule(&self) -> &Schedule {

@@ -49,6 +49,9 @@ pub(crate) struct StepTable {
     pub(crate) log_limit: Field<Quantity>,
     /// Whether and when a failed attempt is retried.
     pub(crate) retry: Field<RetryTable>,
+    /// After how many attempts in a row that a killed worker has lost the step fails. Default: 5.
+    #[schemars(range(min = 1))]
+    pub(crate) crash_limit: Field<i64>,
     /// A command that runs once after the last attempt, whatever its result.
     pub(crate) finally: Field<OneOrMany>,
     /// Environment variables, added to those of `[defaults]` and `[env]`.
@@ -79,6 +82,9 @@ pub(crate) struct DefaultsTable {
     pub(crate) log_limit: Field<Quantity>,
     /// Whether and when a failed attempt is retried.
     pub(crate) retry: Field<RetryTable>,
+    /// After how many attempts in a row that a killed worker has lost the step fails. Default: 5.
+    #[schemars(range(min = 1))]
+    pub(crate) crash_limit: Field<i64>,
     /// Environment variables, added to those of `[env]`.
     pub(crate) env: Field<Entries<Scalar>>,
     /// The working directory. Default: the directory of the workflow file.

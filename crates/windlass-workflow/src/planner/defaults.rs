@@ -20,6 +20,9 @@ use crate::step::{Jitter, Retry};
 use crate::template::Template;
 use crate::variable::Variable;
 
+/// The default of `crash_limit`.
+const CRASH_LIMIT: u32 = 5;
+
 /// The settings of every step that does not have its own.
 pub(super) struct Defaults {
     pub(super) uses: ResourceCost,
@@ -29,6 +32,7 @@ pub(super) struct Defaults {
     pub(super) linger: Option<Duration>,
     pub(super) log_limit: u64,
     pub(super) retry: Retry,
+    pub(super) crash_limit: u32,
     pub(super) env: BTreeMap<String, Template>,
     pub(super) dir: Option<Template>,
     pub(super) shell: Shell,
@@ -56,6 +60,8 @@ impl Defaults {
             log_limit: log_limit(&table.log_limit, "`defaults.log_limit`", diagnostics)
                 .unwrap_or(plan_log_limit),
             retry: retry(&table.retry, "`defaults`", diagnostics).unwrap_or_default(),
+            crash_limit: crash_limit(&table.crash_limit, "`defaults`", diagnostics)
+                .unwrap_or(CRASH_LIMIT),
             env,
             dir: dir(&table.dir, &scope, texts),
             shell: shell(&table.shell, "`defaults`", diagnostics).unwrap_or_default(),
@@ -123,6 +129,22 @@ pub(super) fn retry(
         jitter: if table.jitter.value() == Some(&true) { Jitter::Full } else { Jitter::None },
         on_exit: table.on_exit.value().map(|codes| exit_codes(codes, owner, diagnostics)),
     })
+}
+
+/// Returns the `crash_limit` in a field.
+pub(super) fn crash_limit(
+    field: &Field<i64>,
+    owner: &str,
+    diagnostics: &Diagnostics,
+) -> Option<u32> {
+    let (&number, span) = field.with_span()?;
+    let limit = u32::try_from(number).ok().filter(|limit| *limit > 0);
+    if limit.is_none() {
+        let message = format!("{owner}: `crash_limit` is {number}");
+        let help = format!("write a whole number from 1 to {}", u32::MAX);
+        diagnostics.error(Diagnostic::new(span, message, "out of range").help(help));
+    }
+    limit
 }
 
 fn exit_codes(codes: &[Spanned<i64>], owner: &str, diagnostics: &Diagnostics) -> Vec<i32> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::amounts::log_limit;
 use super::declared::{DeclaredStep, DeclaredSteps};
-use super::defaults::{Defaults, dir, retry};
+use super::defaults::{Defaults, crash_limit, dir, retry};
 use super::edges::{self, Dependencies, EdgeSpans};
 use super::index::NameIndex;
 use super::resources::shared_name_error;
@@ -119,12 +119,14 @@ impl StepReader<'_> {
         let grace = any_time(&table.grace, &self.subject("grace"), diagnostics);
         let linger = any_time(&table.linger, &self.subject("linger"), diagnostics);
         let retry = retry(&table.retry, &scope.owner, diagnostics);
+        let crash_limit = crash_limit(&table.crash_limit, &scope.owner, diagnostics);
         StepEnding {
             timeout: timeout.or(defaults.timeout),
             grace: grace.or(defaults.grace),
             linger: linger.or(defaults.linger),
             ensures: self.guards(&table.ensure),
             retry: retry.unwrap_or_else(|| defaults.retry.clone()),
+            crash_limit: crash_limit.unwrap_or(defaults.crash_limit),
             finally: command(&table.finally, scope, posix, texts),
         }
     }

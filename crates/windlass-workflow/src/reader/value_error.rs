@@ -227,7 +227,7 @@ fn key_example(key: &str) -> Option<&'static str> {
     Some(match key {
         "name" | "description" => "\"nightly build\"",
         "concurrency" | "capacity" => "4",
-        "priority" | "count" | "max" | "burst" => "5",
+        "priority" | "count" | "max" | "burst" | "crash_limit" => "5",
         "run" | "success" | "failure" | "escalate" | "finally" => "\"make all\"",
         "when" | "condition" => "\"test -f ready\"",
         "deadline" | "timeout" | "grace" | "linger" | "delay" | "max_delay" | "interval"

@@ -28,6 +28,9 @@ pub(super) struct Steps {
     due_finally: Vec<WorkId>,
     /// The steps whose checks behind the command were given up, and that have to end for it.
     interrupted: Vec<WorkId>,
+    /// How many of the last attempts of steps workers have lost, in a row; none in the foreground, where a
+    /// user decides whether a run that was killed is resumed.
+    lost: Option<BTreeMap<WorkId, u32>>,
     /// The processes of ended attempts that could not be ended. No other attempt of the step may begin.
     unended: BTreeMap<WorkId, Vec<u32>>,
 }
@@ -51,8 +54,22 @@ impl Steps {
             uncleaned: BTreeMap::new(),
             due_finally: Vec::new(),
             interrupted: Vec::new(),
+            lost: None,
             unended: BTreeMap::new(),
         }
+    }
+
+    /// Counts the attempts that workers lose from now on, after those in `attempts`, which are sorted by work
+    /// and attempt.
+    pub(super) fn count_lost(&mut self, attempts: &[AttemptRecord]) {
+        let mut lost: BTreeMap<WorkId, u32> = BTreeMap::new();
+        for record in attempts.iter().filter(|record| record.attempt > 0) {
+            match record.end {
+                AttemptEnd::Lost => *lost.entry(record.work).or_default() += 1,
+                _ => drop(lost.remove(&record.work)),
+            }
+        }
+        self.lost = Some(lost);
     }
 
     /// Begins an attempt that the journal knows, and returns the order for its command.
@@ -189,6 +206,9 @@ impl Steps {
     /// Ends an attempt, and gives back what it held.
     fn complete(&mut self, run: &mut RunContext, work: WorkId) {
         let mut attempt = self.running.remove(&work).expect("it is under way");
+        if let Some(lost) = &mut self.lost {
+            lost.remove(&work);
+        }
         let (grant, outcome) = (attempt.start.grant, attempt.outcome);
         let ending = run.schedule.engine().ending(grant, outcome).expect("it is under way");
         attempt.why = run.why_asked(work).or(attempt.why);
@@ -268,6 +288,15 @@ impl Steps {
         let began = run.schedule.began_attempt(grant.work);
         let attempt = self.running.remove(&grant.work);
         let mut attempt = attempt.unwrap_or_else(|| StepAttempt::new(Start::plain(grant), began));
+        if let Some(lost) = &mut self.lost {
+            let lost = lost.entry(grant.work).or_default();
+            *lost += 1;
+            if *lost >= run.schedule.step(grant.work).ending.crash_limit {
+                let why = format!("{why}; {lost} attempts in a row were lost (crash_limit)");
+                self.running.insert(grant.work, attempt);
+                return self.settle(run, grant.work, Outcome::Failed, Some(why));
+            }
+        }
         attempt.why = Some(why);
         self.items.give_back(grant.work);
         let record = run.record_attempt(&attempt, AttemptEnd::Lost);
