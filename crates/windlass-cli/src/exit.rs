@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use windlass_server::service::{EnvironmentError, WorkerError};
+use windlass_server::service::WorkerError;
 use windlass_server::{
     EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
     StoreError,
@@ -161,7 +161,6 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
     failure.is::<ParseErrors>()
         || failure.is::<ParamErrors>()
         || failure.is::<FileError>()
-        || failure.is::<EnvironmentError>()
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
         || failure.is::<NotAtGuard>()

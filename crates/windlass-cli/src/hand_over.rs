@@ -1,10 +1,8 @@
 //! `resume --all`, `resume --detach` and `retry --detach`: runs that a scheduler leads from then on.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
-use windlass_server::service::submitted_env;
 use windlass_server::{
     Coordinator, FoundRun, RunError, RunState, ask_to_retry, find_run, open_runs,
 };
@@ -27,7 +25,7 @@ pub(crate) fn resume(
         Some(run) => find_run(&mut store, run)?.id,
         None => last_interrupted(&mut store)?,
     };
-    match Coordinator::hand_over(&mut store, &run, FoundRun::Open, &env()) {
+    match Coordinator::hand_over(&mut store, &run, FoundRun::Open) {
         Err(RunError::Over { run, outcome }) => return tell_over(state, &run, outcome, form),
         handed => handed.map_err(explained)?,
     }
@@ -44,7 +42,7 @@ pub(crate) fn resume_all(state: Option<&Path>, form: Form) -> Result<Exit, Box<d
     let interrupted = open.iter().filter(|run| run.state() == Some(RunState::Interrupted));
     let (mut handed, mut exit) = (Vec::new(), Exit::Success);
     for run in interrupted {
-        match Coordinator::hand_over(&mut store, &run.id, FoundRun::Open, &env()) {
+        match Coordinator::hand_over(&mut store, &run.id, FoundRun::Open) {
             Ok(()) => handed.push(run.id.as_str()),
             Err(error) => exit = Exit::report(&*explained(error)),
         }
@@ -69,13 +67,9 @@ pub(crate) fn retry(
 ) -> Result<Exit, Box<dyn Error>> {
     let mut store = state::existing(state)?;
     let run = find_run(&mut store, run)?.id;
-    Coordinator::hand_over(&mut store, &run, FoundRun::Ended, &env()).map_err(explained)?;
+    Coordinator::hand_over(&mut store, &run, FoundRun::Ended).map_err(explained)?;
     ask_to_retry(&mut store, &run, steps)?;
     start_in_background(&mut store)?;
     tell_submitted(&mut store, &run, form)?;
     Ok(Exit::Success)
-}
-
-fn env() -> BTreeMap<String, String> {
-    submitted_env([])
 }

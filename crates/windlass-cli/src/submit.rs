@@ -1,13 +1,12 @@
 //! `windlass submit` and `windlass wait`: runs that a service leads.
 
-use std::env;
 use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::service::{
     SeenWorker, StoredWorker, Unled, await_ends, live_scheduler, submit as store_run,
-    submitted_env, workers as list_workers,
+    workers as list_workers,
 };
 use windlass_server::{RunOutcome, Store, find_run};
 
@@ -47,9 +46,8 @@ fn submit_then(
     after: impl FnOnce(&mut Store) -> Result<(), Box<dyn Error>>,
 ) -> Result<Exit, Box<dyn Error>> {
     let Some((record, workflow)) = read_run(arguments, form)? else { return Ok(Exit::Usage) };
-    let taken = submitted_env(env::vars_os(), variables)?;
     let mut store = state::open(state)?;
-    let run = store_run(&mut store, record, workflow, taken)?;
+    let run = store_run(&mut store, record, workflow, variables)?;
     after(&mut store)?;
     tell_submitted(&mut store, &run, form)?;
     Ok(Exit::Success)

@@ -13,7 +13,6 @@
 //! [`Attempts`]: attempts::Attempts
 //! [`Journal`]: journal::Journal
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -27,6 +26,7 @@ use crate::log_file;
 use crate::nesting;
 use crate::process_tag;
 use crate::schedule::Schedule;
+use crate::service::submitted_env;
 use crate::tree;
 use crate::users;
 
@@ -156,14 +156,9 @@ impl Coordinator {
     }
 
     /// Hands a run that no process leads to the scheduler of the store; does nothing if that has it. Its
-    /// commands are given `env`. `run` is the run's whole id. Refused
+    /// commands are given the variables of this process that a submission takes along. `run` is the run's whole id. Refused
     /// if the run is not as `found` says.
-    pub fn hand_over(
-        store: &mut Store,
-        run: &str,
-        found: FoundRun,
-        env: &BTreeMap<String, String>,
-    ) -> Result<(), RunError> {
+    pub fn hand_over(store: &mut Store, run: &str, found: FoundRun) -> Result<(), RunError> {
         let record = store.run(run)?;
         users::expect_owner(&record.id, record.uid)?;
         let end = store.read(|transaction| transaction.runs().end(run))?;
@@ -179,13 +174,14 @@ impl Coordinator {
                 Self::take_over(store.try_clone()?, run, Expected::Open)?.0.run.hand_over()?;
             }
         }
+        let env = submitted_env(std::env::vars_os(), &plan_of(&record)?.pass_env, &[])?;
         store.transact(|transaction| {
             let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
             if let Some(leader) = leases.iter().find(|stored| !stored.owner.is_gone()) {
                 let by = leader.lease.holder.clone();
                 return Ok(Err(RunError::Led { run: run.to_owned(), by }));
             }
-            transaction.runs().set_env(run, env)?;
+            transaction.runs().set_env(run, &env)?;
             transaction.orders().announce();
             Ok(Ok(()))
         })?

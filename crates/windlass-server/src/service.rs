@@ -22,7 +22,8 @@ pub(crate) mod texts;
 mod turns;
 mod worker;
 
-pub use self::environment::{EnvironmentError, submitted_env};
+pub use self::environment::EnvironmentError;
+pub(crate) use self::environment::submitted_env;
 pub use self::follow::{SeenWorker, Unled, await_ends, live_scheduler, live_worker, workers};
 pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};

@@ -46,6 +46,8 @@ pub(crate) struct File {
     pub(crate) params: Field<Entries<ParamEntry>>,
     /// Environment variables for every step and every hook.
     pub(crate) env: Field<Entries<Scalar>>,
+    /// Environment variables that a submitted run takes along from where it is submitted, by name.
+    pub(crate) pass_env: Field<OneOrMany>,
     /// Settings for every step that does not have its own.
     pub(crate) defaults: Field<DefaultsTable>,
     /// Countable things that the steps of this run share.

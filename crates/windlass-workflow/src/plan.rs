@@ -52,6 +52,8 @@ pub struct Plan {
     pub guards: Vec<Guard>,
     /// Commands for the end of the run, and for a guard that needs a person.
     pub hooks: Hooks,
+    /// The names of the variables that a submitted run takes along.
+    pub pass_env: Vec<String>,
     /// The variables of `[env]`, for every step and every hook.
     pub env: BTreeMap<String, Template>,
     /// The steps in topological order, and otherwise in the order of the file.

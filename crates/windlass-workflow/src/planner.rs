@@ -73,6 +73,7 @@ pub(crate) fn plan(
         on_failure: file.on_failure.value().copied().unwrap_or_default(),
         log_limit,
         hooks: file.on.value().map(|table| hooks(table, &texts)).unwrap_or_default(),
+        pass_env: pass_env(file, diagnostics),
         env,
         resources,
         semaphores,
@@ -126,6 +127,15 @@ fn priority(file: &File, diagnostics: &Diagnostics) -> i16 {
         diagnostics.error(Diagnostic::new(span, message, "out of range").help(help));
         0
     })
+}
+
+fn pass_env(file: &File, diagnostics: &Diagnostics) -> Vec<String> {
+    let names = values::names(&file.pass_env).into_iter();
+    let name = |(name, span): (&str, _)| {
+        values::check_env_name(name, span, "`pass_env`", diagnostics);
+        name.to_owned()
+    };
+    names.map(name).collect()
 }
 
 fn hooks(table: &HooksTable, texts: &TextReader<'_>) -> Hooks {

@@ -197,13 +197,15 @@ fn a_run_that_no_scheduler_leads_waits_with_that_reason() {
 
 #[test]
 fn steps_take_the_environment_of_their_submission_along_and_nothing_else() {
-    let flow = "[step.a]\nrun = 'echo $HOME/$NAMED/${OTHER-} > seen'\n";
+    let flow = "pass_env = ['OF_FILE', 'UNSET']\n\
+        [step.a]\nrun = 'echo $HOME/$NAMED/$OF_FILE/${UNSET-}/${OTHER-} > seen'\n";
     let service = Service::with(flow, "1");
     let mut submit = service.bench.command(&["submit", "flow.toml", "--env", "NAMED"]);
     submit.env("HOME", "/home/of/submitter").env("NAMED", "named").env("OTHER", "other");
+    submit.env("OF_FILE", "of the file").env_remove("UNSET");
     let output = submit.output().expect("the binary runs");
     service.wait(stdout(&output).trim(), 0);
-    assert_eq!(service.bench.read("seen"), "/home/of/submitter/named/\n");
+    assert_eq!(service.bench.read("seen"), "/home/of/submitter/named/of the file//\n");
 }
 
 #[test]

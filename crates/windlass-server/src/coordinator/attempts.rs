@@ -58,6 +58,9 @@ pub(crate) trait Attempts<K = OrderId> {
     /// Ends what an order has started; does nothing if it has ended.
     fn stop(&mut self, id: K, mode: StopMode) -> Result<(), RunError>;
 
+    /// Lets an order that has a time limit run for `left` from now on; without a limit if that is none.
+    fn set_limit(&mut self, id: K, left: Option<Duration>);
+
     /// Waits until there is news, for at most `timeout`. May return early without any.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<News<K>>, RunError>;
 

@@ -9,6 +9,7 @@ use windlass_workflow::{NoSuchStep, ParamErrors, ParseErrors};
 
 use crate::files;
 use crate::look::LookError;
+use crate::service::EnvironmentError;
 use crate::users::user_name;
 
 /// Why a run could not continue.
@@ -49,6 +50,9 @@ pub enum RunError {
         /// The run.
         run: String,
     },
+    /// A variable cannot be taken along with a submission.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
     /// The run cannot be read.
     #[error(transparent)]
     Look(#[from] LookError),

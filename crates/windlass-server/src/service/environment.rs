@@ -33,16 +33,18 @@ pub enum EnvironmentError {
     },
 }
 
-/// Returns those of `variables` that a submission takes along: the usual ones, those of the locale, and the named
-/// ones.
-pub fn submitted_env(
+/// Returns those of `variables` that a submission takes along: the usual ones, those of the locale, those
+/// that its file names, if they are set, and the ones that its user has `named`.
+pub(crate) fn submitted_env(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
+    by_file: &[String],
     named: &[String],
 ) -> Result<BTreeMap<String, String>, EnvironmentError> {
     let mut taken = BTreeMap::new();
     for (name, value) in variables {
         let Ok(name) = name.into_string() else { continue };
-        if USUAL.contains(&name.as_str()) || name.starts_with("LC_") || named.contains(&name) {
+        let is_named = named.contains(&name) || by_file.contains(&name);
+        if is_named || USUAL.contains(&name.as_str()) || name.starts_with("LC_") {
             let Ok(value) = value.into_string() else {
                 return Err(EnvironmentError::NotText { name });
             };

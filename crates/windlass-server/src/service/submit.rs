@@ -1,25 +1,25 @@
 //! Submitting a run to the scheduler of a store.
 
-use std::collections::BTreeMap;
-
 use windlass_store::{RunRecord, Store};
 use windlass_workflow::Workflow;
 
 use crate::coordinator::{RunError, plan_as_asked, require_text_path};
 use crate::nesting;
+use crate::service::submitted_env;
 
 /// Stores a run that the scheduler of the store leads, now or once there is one. The record's id, user
-/// and workflow are filled in. `workflow` is the record's text, parsed; `env` is what its commands are given.
-/// Returns the run's id.
+/// and workflow are filled in. `workflow` is the record's text, parsed. Its commands are given the usual
+/// variables of this process, those that its file names, and the `named` ones. Returns the run's id.
 pub fn submit(
     store: &mut Store,
     run: RunRecord,
     workflow: Workflow,
-    env: BTreeMap<String, String>,
+    named: &[String],
 ) -> Result<String, RunError> {
     workflow.require_steps()?;
     require_text_path(store)?;
     let plan = plan_as_asked(workflow, &run)?;
+    let env = submitted_env(std::env::vars_os(), &plan.pass_env, named)?;
     let uid = Some(store.access().creator());
     let mut run = RunRecord { workflow: plan.name, uid, env: Some(env), ..run };
     let parent = store.transact(|transaction| {

@@ -353,7 +353,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let grace = Duration::from_millis;
         let mode = match wanted {
             Some(WishText::Limit { until }) => {
-                let now = self.boot.now().at;
+                let now = self.store.now().at;
                 let left = until.map(|until| Timestamp::from_nanos(until).since(now));
                 self.attempts.set_limit(taken.id, left);
                 return Ok(());

@@ -215,7 +215,7 @@ pub(super) fn check_env_name(
     diagnostics: &Diagnostics,
 ) {
     let (message, help) = if name.starts_with("WINDLASS_") {
-        let message = format!("{owner} sets `{name}`, which is reserved");
+        let message = format!("{owner} has `{name}`, which is reserved");
         (message, "windlass sets the variables that begin with WINDLASS_")
     } else if name.is_empty() || name.contains(|c: char| c == '=' || c == '\0' || c.is_whitespace())
     {

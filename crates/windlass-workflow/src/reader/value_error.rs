@@ -245,6 +245,7 @@ fn key_example(key: &str) -> Option<&'static str> {
         "on_exit" => "[6, 7]",
         "wake_on" => "[\"build:web:done\"]",
         "env" => "{ MODE = \"fast\" }",
+        "pass_env" => "[\"SSH_AUTH_SOCK\"]",
         "dir" => "\"subdirectory\"",
         "shell" => "\"bash\"",
         "items" => "[\"0\", \"1\"]",

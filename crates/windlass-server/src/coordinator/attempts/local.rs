@@ -103,13 +103,6 @@ impl<K: OrderKey> LocalAttempts<K> {
         })
     }
 
-    /// Lets an order that has a time limit run for `left` from now on; without a limit if that is none.
-    pub(crate) fn set_limit(&mut self, id: K, left: Option<Duration>) {
-        if let Some(&job) = self.jobs.get(&id) {
-            self.timers.set_limit(job, left);
-        }
-    }
-
     fn start_process(&mut self, ready: Box<ReadyProcess<K>>) -> Result<(), RunError> {
         if self.is_late(&ready) {
             self.reports.push(Report::Late(ready.id));
@@ -309,6 +302,12 @@ impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
                 self.timers.kill_after(job, grace);
                 self.processes.ask_rest_to_end(job, grace).map_err(cannot_end)
             }
+        }
+    }
+
+    fn set_limit(&mut self, id: K, left: Option<Duration>) {
+        if let Some(&job) = self.jobs.get(&id) {
+            self.timers.set_limit(job, left);
         }
     }
 

@@ -157,6 +157,10 @@ impl Attempts for FakeAttempts {
         Ok(())
     }
 
+    fn set_limit(&mut self, _: OrderId, _: Option<Duration>) {
+        unreachable!("only a worker's attempts get another time limit");
+    }
+
     fn stop(&mut self, id: OrderId, mode: StopMode) -> Result<(), RunError> {
         if !self.running.contains(&id) {
             return Ok(());
