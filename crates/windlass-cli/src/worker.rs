@@ -47,6 +47,7 @@ fn tell(settings: &WorkerSettings, news: &WorkerNews, form: Form) {
         WorkerNews::Ready { life, lost } => {
             let lost = match lost {
                 0 => String::new(),
+                1 => "; 1 step of its last life was lost".to_owned(),
                 lost => format!("; {lost} steps of its last life were lost"),
             };
             let text =
@@ -62,6 +63,9 @@ fn tell(settings: &WorkerSettings, news: &WorkerNews, form: Form) {
         }
         WorkerNews::Trouble(why) => {
             say(form, "trouble", &format!("the store cannot be used, trying again: {why}"));
+        }
+        WorkerNews::NoRoom(why) => {
+            say(form, "no_room", &format!("there is no room, so steps wait: {why}"));
         }
         WorkerNews::Recovered => say(form, "recovered", "the store can be used again"),
         other => say(form, "news", &format!("{other:?}")),

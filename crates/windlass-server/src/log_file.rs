@@ -57,14 +57,17 @@ impl LogFile {
         open(&self.path).map(drop)
     }
 
-    /// Appends what was printed. Does nothing after an error, which was returned once.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Appends what was printed, and takes it from `bytes` as far as it was written.
+    pub(crate) fn append(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
         if self.failed {
-            return Ok(());
+            *bytes = &[];
         }
-        let written = self.write(bytes);
-        self.failed = written.is_err();
-        written
+        self.write(bytes)
+    }
+
+    /// Discards whatever is appended from now on.
+    pub(crate) fn give_up(&mut self) {
+        self.failed = true;
     }
 
     /// Returns whether there are parts to be added to the log.
@@ -84,14 +87,17 @@ impl LogFile {
 
     /// Writes bytes. The file is opened each time, so it does not count among the open files, and a user
     /// may remove it.
-    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let (mut file, room) = self.place()?;
             let length = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
-            let (now, later) = bytes.split_at(length);
-            file.write_all(now)?;
-            self.printed += length as u64;
-            bytes = later;
+            let written = match file.write(&bytes[..length]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                written => written?,
+            };
+            self.printed += written as u64;
+            *bytes = &bytes[written..];
         }
         Ok(())
     }
@@ -109,7 +115,7 @@ impl LogFile {
         if within == 0
             && let Some(oldest) = number.checked_sub(TAIL_PARTS)
         {
-            fs::remove_file(self.tail.join(oldest.to_string()))?;
+            remove(&self.tail.join(oldest.to_string()))?;
         }
         Ok((open(&self.tail.join(number.to_string()))?, self.part_bytes - within))
     }
@@ -168,18 +174,37 @@ impl Parts {
         self.gap().filter(|_| length <= HEAD_PARTS * self.part_bytes)
     }
 
-    /// Adds the parts to the log one by one, so that at most one of them exists twice.
+    /// Adds the parts to the log one by one, so that at most one of them exists twice. A part that does not
+    /// fit on the disk stays where it is, with those behind it.
     fn add_to(&self, log: &Path, gap: Option<String>) -> io::Result<()> {
         let mut out = open(log)?;
         if let Some(gap) = gap {
-            out.write_all(line_break_after(log)?)?;
-            out.write_all(gap.as_bytes())?;
+            let line = [line_break_after(log)?, gap.as_bytes()].concat();
+            add(&mut out, &mut line.as_slice())?;
         }
         for path in self.paths() {
-            io::copy(&mut open_log_file(&path)?, &mut out)?;
+            add(&mut out, &mut open_log_file(&path)?)?;
             fs::remove_file(path)?;
         }
         fs::remove_dir(&self.dir)
+    }
+}
+
+/// Adds something to the end of a log, all of it or nothing.
+fn add(log: &mut File, from: &mut impl Read) -> io::Result<()> {
+    let length = log.metadata()?.len();
+    let copied = io::copy(from, log);
+    if copied.is_err() {
+        log.set_len(length)?;
+    }
+    copied.map(drop)
+}
+
+/// Removes a file, unless an attempt to do so got further than it seemed.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 
@@ -304,7 +329,8 @@ mod tests {
         let path = dir.path().join("1-a.1.log");
         let mut log = LogFile::new(path.clone(), 1600);
         for line in 0..lines {
-            log.append(format!("line {line:4}\n").as_bytes()).expect("there is room");
+            let text = format!("line {line:4}\n");
+            log.append(&mut text.as_bytes()).expect("there is room");
             let kept: u64 =
                 files(dir.path()).iter().map(|file| file.metadata().expect("a file").len()).sum();
             assert!(kept <= 1600, "{kept} bytes after {line} lines");

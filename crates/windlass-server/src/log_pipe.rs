@@ -23,10 +23,29 @@ const READS_PER_TURN: usize = 4;
 /// least this much at once.
 const LITTLE_BYTES: usize = 4 << 10;
 
+/// What becomes of output for which the disk has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// It is lost, which is an error.
+    Fail,
+    /// It waits for room, and so does the attempt once the pipe is full.
+    Wait,
+}
+
+impl WhenFull {
+    /// Returns whether output waits after this error.
+    pub(crate) fn waits_after(self, error: &io::Error) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        self == WhenFull::Wait && (full.contains(&error.kind()) || files::is_no_room(error))
+    }
+}
+
 /// The reading end of the pipe that an attempt prints to, and the log that it is written to.
 pub(crate) struct LogPipe {
     reader: PipeReader,
     log: LogFile,
+    /// What was read, and waits for room on the disk.
+    unwritten: Vec<u8>,
 }
 
 /// Makes a pipe whose reading end never blocks.
@@ -45,18 +64,23 @@ pub(crate) enum Drained {
     /// Little, and most likely nothing more at the moment.
     Little,
     Nothing,
+    /// Something for which the disk has no room.
+    Unwritten,
     /// Every process that could print to it has ended or closed it.
     Closed,
 }
 
 impl LogPipe {
     pub(crate) fn new(reader: PipeReader, log: LogFile) -> Self {
-        Self { reader, log }
+        Self { reader, log, unwritten: Vec::new() }
     }
 
     /// Writes what is in the pipe to the log, but no more than one turn's. After an error, what is
     /// printed from then on is discarded.
-    pub(crate) fn drain(&mut self, buffer: &mut [u8]) -> io::Result<Drained> {
+    pub(crate) fn drain(&mut self, buffer: &mut [u8], full: WhenFull) -> io::Result<Drained> {
+        if !self.write_rest(full)? {
+            return Ok(Drained::Unwritten);
+        }
         let mut found = Drained::Nothing;
         for _ in 0..READS_PER_TURN {
             let length = match read(&self.reader, &mut *buffer) {
@@ -66,7 +90,9 @@ impl LogPipe {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
-            self.log.append(&buffer[..length])?;
+            if !self.write(&buffer[..length], full)? {
+                return Ok(Drained::Unwritten);
+            }
             if length < LITTLE_BYTES {
                 return Ok(Drained::Little);
             }
@@ -76,27 +102,48 @@ impl LogPipe {
     }
 
     /// Writes to the log what is in the pipe by now. A process outside the attempt that has got the pipe
-    /// may print more, and is not waited for.
-    pub(crate) fn finish(mut self, buffer: &mut [u8]) -> (LogFile, io::Result<()>) {
-        let written = self.drain_rest(buffer);
-        (self.log, written)
-    }
-
-    fn drain_rest(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+    /// may print more, and is not waited for. Returns whether there was room for all of it.
+    pub(crate) fn drain_rest(&mut self, buffer: &mut [u8], full: WhenFull) -> io::Result<bool> {
+        if !self.write_rest(full)? {
+            return Ok(false);
+        }
         let mut rest = usize::try_from(ioctl_fionread(&self.reader)?).unwrap_or(usize::MAX);
         while rest > 0 {
             let most = rest.min(buffer.len());
             match read(&self.reader, &mut buffer[..most]) {
                 Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(length) => {
-                    self.log.append(&buffer[..length])?;
-                    rest -= length;
-                }
+                Ok(length) if self.write(&buffer[..length], full)? => rest -= length,
+                Ok(_) => return Ok(false),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    pub(crate) fn into_log(self) -> LogFile {
+        self.log
+    }
+
+    /// Writes what has waited for room. Returns whether there was enough.
+    fn write_rest(&mut self, full: WhenFull) -> io::Result<bool> {
+        let unwritten = std::mem::take(&mut self.unwritten);
+        self.write(&unwritten, full)
+    }
+
+    /// Writes to the log, and keeps what waits for room. Returns whether nothing does.
+    fn write(&mut self, mut bytes: &[u8], full: WhenFull) -> io::Result<bool> {
+        match self.log.append(&mut bytes) {
+            Ok(()) => Ok(true),
+            Err(error) if full.waits_after(&error) => {
+                self.unwritten = bytes.to_vec();
+                Ok(false)
+            }
+            Err(error) => {
+                self.log.give_up();
+                Err(error)
+            }
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A pipe is read a bounded amount at a time, so an attempt that prints without end delays nothing
 //! else. A pipe in which little was found rests for a moment before it is read again, because an
-//! attempt that prints line by line would wake the leader for each line.
+//! attempt that prints line by line would wake the leader for each line. So does a pipe whose output waits
+//! for room on the disk.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -12,10 +13,12 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::log_file::LogFile;
-use crate::log_pipe::{CHUNK_BYTES, Drained, LogPipe};
+use crate::log_pipe::{CHUNK_BYTES, Drained, LogPipe, WhenFull};
 
 /// How long a pipe rests.
 const REST: Duration = Duration::from_millis(1);
+/// How long a pipe rests whose output waits for room.
+const REST_FULL: Duration = Duration::from_millis(250);
 /// The bit that distinguishes the key of an output pipe from that of a process; the rest of the key is
 /// the pid.
 const OUTPUT: u64 = 1 << 32;
@@ -26,8 +29,10 @@ const ONCE: EventFlags = EventFlags::IN.union(EventFlags::ONESHOT);
 pub(crate) struct LogPipes {
     pipes: BTreeMap<u32, LogPipe>,
     /// The pipes that rest, and until when.
-    resting: VecDeque<(Instant, u32)>,
+    resting: BTreeSet<(Instant, u32)>,
     buffer: Box<[u8]>,
+    when_full: WhenFull,
+    waiting: Waiting,
     /// Why a log cannot be written.
     error: Option<io::Error>,
 }
@@ -35,7 +40,19 @@ pub(crate) struct LogPipes {
 impl LogPipes {
     pub(crate) fn new() -> Self {
         let buffer = vec![0; CHUNK_BYTES].into();
-        Self { pipes: BTreeMap::new(), resting: VecDeque::new(), buffer, error: None }
+        Self {
+            pipes: BTreeMap::new(),
+            resting: BTreeSet::new(),
+            buffer,
+            when_full: WhenFull::Fail,
+            waiting: Waiting::default(),
+            error: None,
+        }
+    }
+
+    /// Sets what becomes of output for which the disk has no room.
+    pub(crate) fn set_when_full(&mut self, when_full: WhenFull) {
+        self.when_full = when_full;
     }
 
     /// Adds the pipe of a process, which is watched already.
@@ -50,13 +67,16 @@ impl LogPipes {
 
     /// Returns how long until a pipe has rested.
     pub(crate) fn until_rested(&self) -> Option<Duration> {
-        self.resting.front().map(|(due, _)| due.saturating_duration_since(Instant::now()))
+        self.resting.first().map(|(due, _)| due.saturating_duration_since(Instant::now()))
     }
 
     /// Reads the pipes that have rested.
     pub(crate) fn drain_rested(&mut self, epoll: impl AsFd) -> io::Result<()> {
         let now = Instant::now();
-        while let Some((_, process)) = self.resting.pop_front_if(|(due, _)| *due <= now) {
+        while let Some(&(due, process)) = self.resting.first()
+            && due <= now
+        {
+            self.resting.pop_first();
             self.drain(process, &epoll)?;
         }
         Ok(())
@@ -65,11 +85,14 @@ impl LogPipes {
     /// Reads some of what a process has printed, and watches for more.
     pub(crate) fn drain(&mut self, process: u32, epoll: impl AsFd) -> io::Result<()> {
         let Some(pipe) = self.pipes.get_mut(&process) else { return Ok(()) };
-        match pipe.drain(&mut self.buffer) {
+        let drained = pipe.drain(&mut self.buffer, self.when_full);
+        self.waiting.note(process, matches!(drained, Ok(Drained::Unwritten)));
+        match drained {
             // The pipe would be reported as readable for ever.
             Ok(Drained::Closed) => return Ok(()),
-            Ok(Drained::Little) => {
-                self.resting.push_back((Instant::now() + REST, process));
+            Ok(found @ (Drained::Little | Drained::Unwritten)) => {
+                let rest = if found == Drained::Little { REST } else { REST_FULL };
+                self.resting.insert((Instant::now() + rest, process));
                 return Ok(());
             }
             Ok(Drained::Much | Drained::Nothing) => {}
@@ -78,22 +101,61 @@ impl LogPipes {
         Ok(epoll::modify(epoll, pipe, name(process), ONCE)?)
     }
 
-    /// Writes the last of what a process has printed to its log.
-    pub(crate) fn finish(&mut self, process: u32) -> Option<LogFile> {
-        let pipe = self.pipes.remove(&process)?;
-        let (log, written) = pipe.finish(&mut self.buffer);
-        self.error = self.error.take().or(written.err());
-        Some(log)
+    /// Writes the last of what a process has printed to its log. Returns false if that waits for room.
+    pub(crate) fn complete(&mut self, process: u32) -> bool {
+        let Some(pipe) = self.pipes.get_mut(&process) else { return true };
+        let written = pipe.drain_rest(&mut self.buffer, self.when_full);
+        let waits = matches!(written, Ok(false));
+        self.waiting.note(process, waits);
+        self.note(written.map(drop));
+        !waits
     }
 
-    /// Notes why a log cannot be written.
+    /// Forgets the pipe of a process, and returns its log.
+    pub(crate) fn remove(&mut self, process: u32) -> Option<LogFile> {
+        self.waiting.note(process, false);
+        self.pipes.remove(&process).map(LogPipe::into_log)
+    }
+
+    /// Notes why a log cannot be written. Where output waits for room, the log can do without what does not
+    /// fit now: the file of a silent attempt, and parts that can be read where they are.
     pub(crate) fn note(&mut self, result: io::Result<()>) {
-        self.error = self.error.take().or(result.err());
+        let error = result.err().filter(|error| !self.waits_after(error));
+        self.error = self.error.take().or(error);
+    }
+
+    /// Returns whether a log waits for room after this error.
+    pub(crate) fn waits_after(&self, error: &io::Error) -> bool {
+        self.when_full.waits_after(error)
+    }
+
+    /// Returns whether output waits for room, once for as long as some does.
+    pub(crate) fn take_full(&mut self) -> bool {
+        std::mem::take(&mut self.waiting.untold)
     }
 
     /// Returns why a log cannot be written, once.
     pub(crate) fn take_error(&mut self) -> Option<io::Error> {
         self.error.take()
+    }
+}
+
+/// The processes whose output waits for room on the disk.
+#[derive(Default)]
+struct Waiting {
+    processes: BTreeSet<u32>,
+    /// Whether the first of them is news to the caller.
+    untold: bool,
+}
+
+impl Waiting {
+    fn note(&mut self, process: u32, waits: bool) {
+        if waits {
+            self.untold |= self.processes.is_empty();
+            self.processes.insert(process);
+        } else {
+            self.processes.remove(&process);
+        }
     }
 }
 

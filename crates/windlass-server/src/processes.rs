@@ -42,7 +42,7 @@ use crate::ended::{Ended, Exit};
 use crate::fault::Point;
 use crate::files;
 use crate::launch::{Launched, Launcher};
-use crate::log_pipe::{self, LogPipe};
+use crate::log_pipe::{self, LogPipe, WhenFull};
 use crate::log_pipes::{self, LogPipes};
 use crate::orphans::Orphans;
 use crate::poll::poll;
@@ -102,6 +102,8 @@ pub(crate) struct Woken {
     pub(crate) wakeup: bool,
     /// A log cannot be written.
     pub(crate) log_error: Option<io::Error>,
+    /// Output has begun to wait for room on the disk.
+    pub(crate) log_full: bool,
 }
 
 impl Processes {
@@ -163,6 +165,16 @@ impl Processes {
         })
     }
 
+    /// Has output wait while the disk has no room for it, and with it the end of its job.
+    pub(crate) fn wait_for_room(&mut self) {
+        self.pipes.set_when_full(WhenFull::Wait);
+    }
+
+    /// Returns the error that has kept a log from being created, unless the log can wait for room.
+    pub(crate) fn or_wait(&self, error: io::Error) -> io::Result<()> {
+        if self.pipes.waits_after(&error) { Ok(()) } else { Err(error) }
+    }
+
     /// Returns whether no process is left whose end would free an open file.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty()
@@ -204,10 +216,10 @@ impl Processes {
             let due = left.is_some_and(|left| left.is_zero());
             let over =
                 if due || self.is_sweep_due(&events) { self.sweep(&events)? } else { Vec::new() };
-            let log_error = self.pipes.take_error();
+            let (log_error, log_full) = (self.pipes.take_error(), self.pipes.take_full());
             let Events { news, wakeup, .. } = events;
-            if news || wakeup || due || !over.is_empty() || log_error.is_some() {
-                return Ok(Woken { over, news, wakeup, log_error });
+            if news || wakeup || due || !over.is_empty() || log_error.is_some() || log_full {
+                return Ok(Woken { over, news, wakeup, log_error, log_full });
             }
         }
     }
@@ -221,6 +233,7 @@ impl Processes {
     /// Kills whatever is left of the run: its jobs, and what earlier ones have left. Processes of other users
     /// cannot be killed; the jobs that have left them were reported as failed.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.pipes.set_when_full(WhenFull::Fail);
         self.running.ids().into_iter().try_for_each(|job| self.kill(job))?;
         let began = Instant::now();
         loop {
@@ -301,7 +314,8 @@ impl Processes {
             TreeState::Free => {
                 let left = self.running.left_by(job, &orphaned.orphans);
                 match (left.is_empty(), orphaned.sight) {
-                    (true, Sight::Complete) => Ok(self.conclude(job, &[])),
+                    (true, Sight::Complete) if self.is_logged(job) => Ok(self.conclude(job, &[])),
+                    (true, Sight::Complete) => Ok(None),
                     (true, Sight::Partial) => Ok(None),
                     (false, _) => self.wait_for(job, left).map(|()| None),
                 }
@@ -309,9 +323,15 @@ impl Processes {
             TreeState::Ending(_) => Ok(None),
             TreeState::Stuck { left } => {
                 let left = proc_fs::pids_of(left);
-                Ok(self.conclude(job, &left))
+                Ok(if self.is_logged(job) { self.conclude(job, &left) } else { None })
             }
         }
+    }
+
+    /// Writes the last output of a job that has exited. Returns false if that waits for room; the next search
+    /// for orphans tries it again.
+    fn is_logged(&mut self, job: Job) -> bool {
+        self.running.get(job).is_none_or(|running| self.pipes.complete(running.process.id()))
     }
 
     fn orphans(&mut self) -> io::Result<Orphaned> {
@@ -386,7 +406,7 @@ impl Processes {
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
         ended.left = signalled;
-        let log = self.pipes.finish(process.id()).expect("each process has a log");
+        let log = self.pipes.remove(process.id()).expect("each process has a log");
         if !left.is_empty() {
             ended.flaw = Some(format!("processes {left:?} that it has started cannot be ended"));
             ended.unended = left.to_vec();

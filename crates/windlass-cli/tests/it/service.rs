@@ -11,6 +11,7 @@ use crate::looking::json::check_line;
 use crate::stalled::{block, told, unblock};
 
 mod crashes;
+mod full;
 mod handing_over;
 mod pausing;
 mod submitting;
@@ -238,7 +239,7 @@ fn a_worker_that_is_killed_loses_its_step_which_is_tried_again_without_using_up_
     service.wait(&run, 0);
     assert_eq!(service.bench.read("tries"), "1\n2\n");
     let said = service.said();
-    assert!(said.contains("1 steps of its last life were lost"), "{said}");
+    assert!(said.contains("1 step of its last life was lost"), "{said}");
 }
 
 #[test]

@@ -37,11 +37,16 @@ impl Ledger {
         Ok((Self { file, is_empty: text.is_empty() }, ends.collect()))
     }
 
-    /// Notes ends. Each text is one line.
+    /// Notes ends: all of them, or none on an error. Each text is one line.
     pub(crate) fn note(&mut self, ends: &[(u64, String)]) -> io::Result<()> {
         let lines: String = ends.iter().map(|(token, end)| format!("{token} {end}\n")).collect();
         self.is_empty = false;
-        self.file.write_all(lines.as_bytes())
+        let length = self.file.metadata()?.len();
+        let written = self.file.write_all(lines.as_bytes());
+        if written.is_err() {
+            self.file.set_len(length)?;
+        }
+        written
     }
 
     /// Forgets all ends, because the store has them.

@@ -134,6 +134,8 @@ pub enum WorkerNews {
     Trouble(String),
     /// The store can be used again.
     Recovered,
+    /// Orders wait, because the system lacks room for another process, or the disk for a log.
+    NoRoom(String),
 }
 
 /// Why a worker has ended.
@@ -203,7 +205,8 @@ impl Worker {
         let process = Process::current().map_err(io("this process cannot be identified"))?;
         let (opener, terms) = (store.opener(), lease_terms(settings.lease));
         let (clock, at_once) = (Clock::start(), BESIDE.saturating_add(settings.slots as usize));
-        let attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
+        let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
+        attempts.wait_for_room();
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
         let (duty, lost) = Duty::begin(store, settings, &place, attempts, clock)?;
         let heartbeat = Heartbeat::of_process(opener, process, terms);
@@ -289,7 +292,8 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         inbox.extend(self.attempts.wait(Some(pause))?);
         for news in inbox {
             match news {
-                News::Report(report) => self.note(report)?,
+                News::Report(Report::NoRoom(why)) => tell(&WorkerNews::NoRoom(why)),
+                News::Report(report) => self.note(report, tell),
                 News::Signal(_) if self.state == WorkerState::Draining => {
                     return Ok(Some(WorkerEnd::Killed));
                 }
@@ -317,7 +321,6 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             Ok((orders.of_life(life, last)?, orders.wishes(life)?))
         })?;
         for order in orders {
-            self.last = order.token;
             self.take(order.token, &order.text)?;
         }
         for (token, wish) in wishes {
@@ -329,6 +332,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     fn take(&mut self, token: u64, text: &str) -> Result<(), WorkerError> {
         let Ok(order) = serde_json::from_str::<OrderText>(text) else {
             let why = "the order was written by another version of windlass".to_owned();
+            self.last = token;
             self.reports.push((token, self.lost(why)));
             return Ok(());
         };
@@ -338,6 +342,8 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             let what = "cannot create the directory of the run's logs";
             Access::create_dir(dir).map_err(|source| WorkerError::Io { what, source })?;
         }
+        // Until then it is not taken, and is tried again.
+        self.last = token;
         self.taken.insert(token, TakenOrder { id, wish: None });
         self.attempts.prepare(order);
         Ok(self.attempts.start_prepared()?)
@@ -365,15 +371,18 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         Ok(self.attempts.stop(taken.id, mode)?)
     }
 
-    /// Records how an order has ended, before it is reported to the store.
-    fn note(&mut self, report: Report<OrderToken>) -> Result<(), WorkerError> {
-        let Some((id, text)) = ReportText::of(report, self.store.now().at) else { return Ok(()) };
+    /// Records how an order has ended, before it is reported to the store. If there is no room for the record,
+    /// only a kill before the store has the report costs another attempt.
+    fn note(&mut self, report: Report<OrderToken>, tell: &mut dyn FnMut(&WorkerNews)) {
+        let Some((id, text)) = ReportText::of(report, self.store.now().at) else { return };
         self.taken.remove(&id.token);
         let end = [(id.token, to_text(&text))];
         let what = "cannot write the worker's ledger";
-        self.ledger.note(&end).map_err(|source| WorkerError::Io { what, source })?;
+        let noted = self.ledger.note(&end).map_err(|source| WorkerError::Io { what, source });
         self.reports.extend(end);
-        Ok(())
+        if noted.is_err() {
+            self.heed_trouble(noted.map(|()| true), tell);
+        }
     }
 
     /// Has the store take the reports. Returns whether this life still has the worker's name.

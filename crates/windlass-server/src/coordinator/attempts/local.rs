@@ -103,6 +103,11 @@ impl<K: OrderKey> LocalAttempts<K> {
         })
     }
 
+    /// Has steps whose output does not fit on the disk wait for room, instead of ending all orders.
+    pub(crate) fn wait_for_room(&mut self) {
+        self.processes.wait_for_room();
+    }
+
     fn start_process(&mut self, ready: Box<ReadyProcess<K>>) -> Result<(), RunError> {
         if self.is_late(&ready) {
             self.reports.push(Report::Late(ready.id));
@@ -112,7 +117,8 @@ impl<K: OrderKey> LocalAttempts<K> {
             // The log of a `finally` or of a hook shows that its process was started.
             let log = LogFile::new(ready.prepared.log().to_owned(), 0);
             let what = "a log cannot be created";
-            log.create().map_err(|source| RunError::Io { what, source })?;
+            let created = log.create().or_else(|error| self.processes.or_wait(error));
+            created.map_err(|source| RunError::Io { what, source })?;
         }
         let job = ready.prepared.job();
         self.running.insert(job, ready.id);
@@ -315,9 +321,12 @@ impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
         let ready = (!self.reports.is_empty()).then_some(Duration::ZERO);
         let pauses = [timeout, self.room.until_try(), self.timers.until_due(), ready];
         let woken = self.processes.wait(pauses.into_iter().flatten().min()).map_err(cannot_wait)?;
-        let Woken { over, news: has_news, wakeup, log_error } = woken;
+        let Woken { over, news: has_news, wakeup, log_error, log_full } = woken;
         if let Some(source) = log_error {
             return Err(RunError::Io { what: "a log cannot be written", source });
+        }
+        if log_full {
+            self.reports.push(Report::NoRoom("the disk of their logs is full".to_owned()));
         }
         let mut news = Vec::new();
         let ended = over.into_iter().filter_map(|(job, ended)| self.ended(job, ended));
