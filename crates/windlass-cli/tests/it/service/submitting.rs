@@ -45,8 +45,9 @@ fn a_variable_that_cannot_be_taken_along_is_refused() {
 #[test]
 fn a_wait_says_that_nothing_leads_a_run() {
     let mut service = Service::new("[step.a]\nrun = 'kill -9 $PPID; sleep 100'\n");
-    let killed = service.bench.call(&["run", "flow.toml", "--json"]);
-    let interrupted = stdout(&killed).split('"').nth(9).expect("the id").to_owned();
+    let killed = service.bench.call(&["run", "flow.toml"]);
+    assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
+    let interrupted = service.bench.run_id();
     service.bench.write("flow.toml", "[step.a]\nrun = 'true'\n");
     let queued = service.submit(&[]);
     let place = service.start(&["wait", &queued, &interrupted]);
