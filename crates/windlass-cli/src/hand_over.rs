@@ -47,7 +47,7 @@ pub(crate) fn resume_all(state: Option<&Path>, form: Form) -> Result<Exit, Box<d
             Err(error) => exit = Exit::report(&*explained(error)),
         }
     }
-    let is_queued = open.iter().any(|run| run.state() == Some(RunState::Queued));
+    let is_queued = open.iter().any(|run| matches!(run.state(), Some(RunState::Queued { .. })));
     if is_queued || !handed.is_empty() {
         start_in_background(&mut store)?;
     }

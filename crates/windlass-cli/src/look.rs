@@ -12,11 +12,18 @@ use crate::output::json;
 use crate::style::Ink;
 use crate::times::{between, span};
 
+/// Says that a scheduler, which may have stopped, does not lead a run so far.
+pub(crate) fn not_taken(scheduler: u32) -> String {
+    format!("the scheduler (process {scheduler}) has not taken it so far")
+}
+
 /// Returns the colour of a run's state.
 pub(crate) fn run_ink(state: RunState) -> Option<Ink> {
     match state {
         RunState::UnderWay { .. } => Some(Ink::Cyan),
-        RunState::Paused { .. } | RunState::Queued | RunState::Interrupted => Some(Ink::Yellow),
+        RunState::Paused { .. } | RunState::Queued { .. } | RunState::Interrupted => {
+            Some(Ink::Yellow)
+        }
         RunState::Ended(end) => outcome_ink(end.outcome),
         _ => None,
     }

@@ -7,7 +7,7 @@ use windlass_server::{Listed, RunState, RunView, Store, history as ended_runs, o
 
 use crate::arguments::{Form, HistoryArguments};
 use crate::exit::Exit;
-use crate::look::{RunJson, outcome_ink, run_ink, running_shown};
+use crate::look::{RunJson, not_taken, outcome_ink, run_ink, running_shown};
 use crate::output::print;
 use crate::state;
 use crate::style::{Ink, Style, plain};
@@ -89,7 +89,8 @@ fn open_row(store: &mut Store, run: &Listed, times: &Times) -> [Cell; 6] {
     };
     let now = match view.state {
         RunState::Interrupted => format!("windlass resume {}", run.id),
-        RunState::Queued => "no scheduler is running: windlass serve".to_owned(),
+        RunState::Queued { scheduler: Some(pid) } => not_taken(pid),
+        RunState::Queued { .. } => "no scheduler is running: windlass serve".to_owned(),
         RunState::Paused { .. } => {
             now(view).unwrap_or_else(|| format!("windlass unpause {}", run.id))
         }

@@ -11,7 +11,7 @@ use windlass_server::{CriticalPath, RunState, RunView, StepState, StepView};
 
 use crate::arguments::{Form, ShowArguments, StepTarget};
 use crate::exit::Exit;
-use crate::look::{RunJson, StepJson, ending, run_ink, step_ink, took};
+use crate::look::{RunJson, StepJson, ending, not_taken, run_ink, step_ink, took};
 use crate::output::{json, print};
 use crate::state;
 use crate::style::{Letters, Style, plain};
@@ -152,7 +152,8 @@ impl Page<'_> {
             }
             RunState::Interrupted => ("next", format!("windlass resume {}", view.run.id)),
             RunState::Paused { .. } => ("next", format!("windlass unpause {}", view.run.id)),
-            RunState::Queued => {
+            RunState::Queued { scheduler: Some(pid) } => ("next", not_taken(pid)),
+            RunState::Queued { .. } => {
                 ("next", "no scheduler is running; start one with: windlass serve".to_owned())
             }
             _ => ("so far", span(times.since(view.created_ms))),

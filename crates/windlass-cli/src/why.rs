@@ -198,6 +198,7 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
         WaitReason::Interrupted => base("interrupted"),
         WaitReason::RunPaused | WaitReason::Paused => base("paused"),
         WaitReason::NoScheduler => base("no_scheduler"),
+        WaitReason::Scheduler { .. } => base("scheduler"),
         WaitReason::Workers { holders, .. } => {
             ReasonJson { holders: Some(holders.clone()), ..base("workers") }
         }

@@ -5,7 +5,7 @@ use windlass_server::{
     RunState, Skipped, StepExplanation, StepState, StepView, WaitReason, step_argument,
 };
 
-use crate::look::{attempt_of, ending};
+use crate::look::{attempt_of, ending, not_taken};
 use crate::prune::size;
 use crate::ps::names;
 use crate::style::plain;
@@ -91,6 +91,7 @@ impl Words<'_> {
             WaitReason::NoScheduler => {
                 "no scheduler is running; start one with: windlass serve".to_owned()
             }
+            WaitReason::Scheduler { pid } => not_taken(*pid),
             WaitReason::Workers { slots: 0, .. } => {
                 "no worker is running; start one with: windlass worker".to_owned()
             }

@@ -34,7 +34,7 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
             _ if state.is_end() => Vec::new(),
             // The step has run, and waits for what it has to ensure.
             _ if view.state.goes_on() && state == StepState::Running => guards(view, work),
-            RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued => {
+            RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued { .. } => {
                 let own = queued.get(&work).map_or(&[][..], Vec::as_slice);
                 live_reasons(names, view, work, &before, own)
             }
@@ -56,8 +56,9 @@ fn live_reasons(
     let now = view.schedule.reasons(work);
     let found = if now.is_empty() { before } else { &now };
     let mut reasons = Vec::new();
-    if view.state == RunState::Queued {
-        reasons.push(WaitReason::NoScheduler);
+    if let RunState::Queued { scheduler } = view.state {
+        reasons
+            .push(scheduler.map_or(WaitReason::NoScheduler, |pid| WaitReason::Scheduler { pid }));
     }
     reasons.extend(queued.iter().filter_map(|place| names.refusal(*place)));
     reasons.extend(guards(view, work));

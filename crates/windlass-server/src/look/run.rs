@@ -56,7 +56,10 @@ pub enum RunState {
         pid: Option<u32>,
     },
     /// It was submitted to a service, and no scheduler leads it now; its steps continue.
-    Queued,
+    Queued {
+        /// The process of the scheduler that is running, and has not taken the run so far.
+        scheduler: Option<u32>,
+    },
     /// No process leads it, and its end is not stored; it can be resumed.
     Interrupted,
     /// It has ended.
@@ -70,7 +73,7 @@ impl RunState {
         match self {
             RunState::UnderWay { .. } => "running",
             RunState::Paused { .. } => "paused",
-            RunState::Queued => "queued",
+            RunState::Queued { .. } => "queued",
             RunState::Interrupted => "interrupted",
             RunState::Ended(end) => end.outcome.word(),
         }
@@ -79,7 +82,10 @@ impl RunState {
     /// Returns whether a process leads it, or a scheduler will.
     #[must_use]
     pub fn goes_on(self) -> bool {
-        matches!(self, RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued)
+        matches!(
+            self,
+            RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued { .. }
+        )
     }
 
     /// Returns how it ended, if it has.
@@ -104,7 +110,8 @@ impl RunView {
     }
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
-        let Seen { run, listing, facts, attempts, waits, leader, heard_ms, slots, now_ms } = seen;
+        let Seen { run, listing, facts, attempts, waits, leader, scheduler, .. } = seen;
+        let (heard_ms, slots, now_ms) = (seen.heard_ms, seen.slots, seen.now_ms);
         let logs = run_dir(dir, &run.id);
         let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
         let plan = plan_of(&run).map_err(unreadable)?;
@@ -117,7 +124,7 @@ impl RunView {
         };
         schedule.replay(&facts);
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
-        let state = match state_of(&run, &listing, leader.as_ref()) {
+        let state = match state_of(&run, &listing, leader.as_ref(), scheduler) {
             RunState::UnderWay { pid } if schedule.engine().all_paused_since().is_some() => {
                 RunState::Paused { pid }
             }
@@ -188,7 +195,7 @@ impl RunView {
     pub fn ended_ms(&self) -> Option<i64> {
         match self.state {
             RunState::Ended(end) => Some(end.at_ms),
-            RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued => None,
+            RunState::UnderWay { .. } | RunState::Paused { .. } | RunState::Queued { .. } => None,
             RunState::Interrupted => {
                 let attempts = self.steps.iter().flat_map(|step| &step.attempts);
                 attempts.map(|attempt| attempt.ended_ms.unwrap_or(attempt.started_ms)).max()
@@ -205,6 +212,8 @@ pub(super) struct Seen {
     attempts: Vec<AttemptRecord>,
     waits: Vec<GuardWait>,
     leader: Option<StoredLease>,
+    /// The process that schedules the submitted runs.
+    scheduler: Option<u32>,
     /// When its last leader sent its last heartbeat, if that was since the boot.
     heard_ms: Option<i64>,
     slots: Option<Slots>,
@@ -230,6 +239,7 @@ impl Seen {
             attempts,
             waits: transaction.steps().guard_waits(&run.id)?,
             leader: leader_of(transaction, &run.id)?,
+            scheduler: live_holder(transaction, &Name::Scheduler)?.map(|process| process.pid),
             heard_ms: heard_ms(transaction, &run.id)?,
             slots: match run.env {
                 Some(_) => Some(Placement::slots_for(transaction, &run.id)?),
@@ -255,6 +265,17 @@ pub(crate) fn leader_of(
     Ok(leases.into_iter().find(|lease| is_live(lease, transaction.now())))
 }
 
+/// Returns the process that holds a name, if it is alive, though perhaps without heartbeats.
+pub(crate) fn live_holder(
+    transaction: &Transaction<'_>,
+    name: &Name,
+) -> Result<Option<Process>, StoreError> {
+    let processes =
+        transaction.leases().on(name)?.into_iter().filter_map(|held| held.owner.process);
+    let mut alive = processes.filter(|process| !process.is_gone());
+    Ok(alive.next())
+}
+
 /// Returns when the leader of a run sent its last heartbeat, on the wall clock.
 fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, StoreError> {
     let moment = transaction.now();
@@ -274,13 +295,18 @@ pub(super) fn is_live(stored: &StoredLease, moment: &ClockReading) -> bool {
 
 /// Returns the state of a run. Its end is stored after its hooks have ended, so a run whose leader was killed before
 /// that was interrupted, though all its steps may have ended.
-fn state_of(run: &RunRecord, listing: &RunListing, leader: Option<&StoredLease>) -> RunState {
+fn state_of(
+    run: &RunRecord,
+    listing: &RunListing,
+    leader: Option<&StoredLease>,
+    scheduler: Option<u32>,
+) -> RunState {
     match (listing.end, leader) {
         (Some(end), _) => RunState::Ended(end),
         (None, Some(leader)) => {
             RunState::UnderWay { pid: leader.owner.process.as_ref().map(|own| own.pid) }
         }
-        (None, None) if run.env.is_some() => RunState::Queued,
+        (None, None) if run.env.is_some() => RunState::Queued { scheduler },
         (None, None) => RunState::Interrupted,
     }
 }

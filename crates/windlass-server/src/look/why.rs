@@ -133,6 +133,11 @@ pub enum WaitReason {
     Paused,
     /// The run was submitted to a service, and no scheduler is running.
     NoScheduler,
+    /// The run was submitted to a service, and the scheduler has not taken it so far.
+    Scheduler {
+        /// The process of the scheduler.
+        pid: u32,
+    },
     /// The workers of the service have no free slot.
     Workers {
         /// How many steps they execute at a time.

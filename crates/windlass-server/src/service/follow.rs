@@ -9,7 +9,7 @@ use windlass_store::{Process, RunEnd, Store, StoreError, StoredWorker, Topic, Tr
 
 use super::texts::COMMANDS;
 use crate::coordinator::RunError;
-use crate::look::run::leader_of;
+use crate::look::run::{leader_of, live_holder};
 use crate::poll::poll;
 use crate::signals::SignalPipe;
 
@@ -73,7 +73,7 @@ fn unled(transaction: &Transaction<'_>, run: &str) -> Result<Option<Unled>, Stor
         return Ok(None);
     }
     let (leader, unled) = match transaction.runs().find(run)?.env {
-        Some(_) => (holder_of(transaction, &Name::Scheduler)?.is_some(), Unled::Queued),
+        Some(_) => (live_holder(transaction, &Name::Scheduler)?.is_some(), Unled::Queued),
         None => (leader_of(transaction, run)?.is_some(), Unled::Interrupted),
     };
     Ok((!leader).then_some(unled))
@@ -81,12 +81,12 @@ fn unled(transaction: &Transaction<'_>, run: &str) -> Result<Option<Unled>, Stor
 
 /// Returns the process of the scheduler that leads the runs of a store, if one is alive.
 pub fn live_scheduler(store: &mut Store) -> Result<Option<Process>, StoreError> {
-    store.read(|transaction| holder_of(transaction, &Name::Scheduler))
+    store.read(|transaction| live_holder(transaction, &Name::Scheduler))
 }
 
 /// Returns the process of the worker of a name, if it is alive.
 pub fn live_worker(store: &mut Store, name: &str) -> Result<Option<Process>, StoreError> {
-    store.read(|transaction| holder_of(transaction, &Name::Worker(name.to_owned())))
+    store.read(|transaction| live_holder(transaction, &Name::Worker(name.to_owned())))
 }
 
 /// A worker, as it was at one moment.
@@ -121,11 +121,4 @@ pub fn workers(store: &mut Store) -> Result<Vec<SeenWorker>, StoreError> {
         };
         workers.map(seen).collect()
     })
-}
-
-fn holder_of(transaction: &Transaction<'_>, name: &Name) -> Result<Option<Process>, StoreError> {
-    let processes =
-        transaction.leases().on(name)?.into_iter().filter_map(|held| held.owner.process);
-    let mut alive = processes.filter(|process| !process.is_gone());
-    Ok(alive.next())
 }

@@ -43,6 +43,25 @@ fn a_variable_that_cannot_be_taken_along_is_refused() {
 }
 
 #[test]
+fn a_run_that_the_scheduler_has_not_taken_does_not_ask_for_another_scheduler() {
+    let mut service = Service::new("[step.a]\nrun = 'true'\n");
+    let place = service.start(&["serve", "--no-worker"]);
+    eventually("it schedules", || service.said().contains("schedules the submitted runs"));
+    signal(&service.processes[place], Signal::STOP);
+    let run = service.submit(&[]);
+    let pid = service.processes[place].id();
+    let expected = format!("the scheduler (process {pid}) has not taken it so far");
+    for verb in [&["ps"][..], &["show", &run], &["why", &run]] {
+        let shown = service.shown(verb);
+        assert!(shown.contains(&expected) && !shown.contains("no scheduler"), "{shown}");
+    }
+    service.shown(&["why", &run, "--json"]).lines().for_each(check_line);
+    signal(&service.processes[place], Signal::CONT);
+    service.start(&["worker", "--name", "one"]);
+    service.wait(&run, 0);
+}
+
+#[test]
 fn a_wait_says_that_nothing_leads_a_run() {
     let mut service = Service::new("[step.a]\nrun = 'kill -9 $PPID; sleep 100'\n");
     let killed = service.bench.call(&["run", "flow.toml"]);
