@@ -4,6 +4,8 @@
 pub const FILE_BYTES: usize = 64 << 20;
 /// The maximum nesting depth of tables and lists; the TOML parser's own limit.
 pub const NESTING: usize = 80;
+/// The maximum size of the name of a workflow or a step, and of a value that becomes part of one, in bytes.
+pub const NAME_BYTES: usize = 1024;
 /// The maximum number of steps that one `each` expands to.
 pub const EACH_STEPS: usize = 10_000;
 /// The maximum number of steps in a workflow.

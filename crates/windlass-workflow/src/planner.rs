@@ -23,12 +23,14 @@ mod unused;
 mod values;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use windlass_core::Unprintable;
 
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::{File, HooksTable};
+use crate::limits;
 use crate::param::Param;
 use crate::plan::{Hooks, Plan};
 use crate::script::{Command, Shell};
@@ -98,12 +100,22 @@ fn name(file_name: &str, file: &File, diagnostics: &Diagnostics) -> String {
         let empty = "the workflow's name is empty";
         diagnostics.error(Diagnostic::new(span.clone(), empty, "no name").help(help));
     }
+    if name.len() > limits::NAME_BYTES {
+        diagnostics.error(too_long("the workflow's name", name, span.clone()));
+    }
     if let Some(found) = Unprintable::first_in(name) {
         let message = format!("the workflow's name has the unprintable character {found} in it");
         let help = "use printable characters only";
         diagnostics.error(Diagnostic::new(span, message, "invalid name").help(help));
     }
     name.clone()
+}
+
+/// Returns the error for a name that is too long to be shown and stored.
+fn too_long(what: &str, name: &str, span: Range<usize>) -> Diagnostic {
+    let message = format!("{what} has {} bytes", name.len());
+    let help = format!("a name has at most {} bytes", limits::NAME_BYTES);
+    Diagnostic::new(span, message, "too long").help(help)
 }
 
 fn concurrency(file: &File, diagnostics: &Diagnostics) -> Option<u32> {

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::each::EachExpander;
 use super::literals::EachValueReader;
+use super::too_long;
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::{File, StepTable};
@@ -141,6 +142,10 @@ fn too_many(key: &Key) -> Diagnostic {
 /// files.
 fn check_name(key: &Key, diagnostics: &Diagnostics) {
     let name = key.as_str();
+    if name.len() > limits::NAME_BYTES {
+        diagnostics.error(too_long("the name of a step", name, key.span.clone()));
+        return;
+    }
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let begins = name.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     if !begins || !name.chars().all(plain) {

@@ -129,6 +129,11 @@ impl EachExpander<'_> {
             self.report_value(name, &problem, "becomes part of a name", span.clone());
             return None;
         }
+        if text.len() > limits::NAME_BYTES {
+            let problem = format!("has a value of {} bytes", text.len());
+            self.report_value(name, &problem, "too long for a part of a name", span.clone());
+            return None;
+        }
         Some(text)
     }
 

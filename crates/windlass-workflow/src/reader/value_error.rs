@@ -195,6 +195,12 @@ fn joined(keys: &[&str]) -> String {
 /// Returns a help text with an example for the key at the end of a path.
 fn example(keys: &[&str]) -> Option<String> {
     let value = match keys {
+        [.., key @ ("run" | "success" | "failure" | "escalate" | "finally"), KeyPath::ENTRY] => {
+            return Some(format!("write: {key} = [\"make\", \"all\"]"));
+        }
+        [.., "shell", KeyPath::ENTRY] => {
+            return Some("write: shell = [\"python3\", \"-c\"]".to_owned());
+        }
         [list @ .., KeyPath::ENTRY] => return example(list),
         ["step"] => return Some("write each step as a table: [step.build]".to_owned()),
         ["step", key] if key_example(key).is_some() => {
