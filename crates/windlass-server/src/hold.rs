@@ -305,16 +305,19 @@ impl RunningCommand {
         self.child.wait().map_err(io_error(WAITING))
     }
 
-    /// Passes a signal on. The terminal sends its signals to a shared group itself.
+    /// Passes a signal on. The terminal sends its signals to a shared group itself. A command that is
+    /// suspended goes on, as it could not heed the signal otherwise.
     fn pass_on(&self, signal: i32) {
         let number = pid(self.child.id()).expect("a child has a number");
         let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
-        // The command may have ended a moment ago.
-        let _ = match self.group {
-            GroupChoice::Own => kill_process_group(number, signal),
-            GroupChoice::Shared if matches!(signal, Signal::INT | Signal::QUIT) => Ok(()),
-            GroupChoice::Shared => kill_process(number, signal),
-        };
+        for signal in [signal, Signal::CONT] {
+            // The command may have ended a moment ago.
+            let _ = match self.group {
+                GroupChoice::Own => kill_process_group(number, signal),
+                GroupChoice::Shared if matches!(signal, Signal::INT | Signal::QUIT) => Ok(()),
+                GroupChoice::Shared => kill_process(number, signal),
+            };
+        }
     }
 
     /// Kills the command and everything it has started.

@@ -93,6 +93,22 @@ fn signals_are_passed_on_and_the_command_decides() {
 }
 
 #[test]
+fn a_suspended_command_ends_with_a_signal_to_its_wrapper() {
+    let bench = Bench::new();
+    let mut holder = holding(&bench, &[], "touch held; kill -STOP $$");
+    eventually("it is suspended", || {
+        let holders = stdout(&bench.call(&["holders", "--json"]));
+        let pid = holders.split("\"pid\":").nth(1).and_then(|rest| rest.split(',').next());
+        let children = pid.map(|pid| format!("/proc/{pid}/task/{pid}/children"));
+        let child = children.and_then(|path| std::fs::read_to_string(path).ok());
+        let stat = child.map(|child| format!("/proc/{}/stat", child.trim()));
+        stat.and_then(|path| std::fs::read_to_string(path).ok()).is_some_and(|s| s.contains(") T "))
+    });
+    signal(&holder, Signal::TERM);
+    assert_eq!(holder.wait().expect("it ends").code(), Some(143));
+}
+
+#[test]
 fn a_wait_ends_with_a_signal_and_leaves_no_place_in_line() {
     let bench = Bench::new();
     let mut holder = holding(&bench, &[], "touch held; while ! test -e go; do sleep 0.01; done");
