@@ -29,9 +29,9 @@ pub(crate) fn resume(
         Err(RunError::Over { run, outcome }) => return tell_over(state, &run, outcome, form),
         handed => handed.map_err(explained)?,
     }
-    start_in_background(&mut store)?;
+    let begun = start_in_background(&mut store);
     tell_submitted(&mut store, &run, form)?;
-    Ok(Exit::Success)
+    begun.map(|()| Exit::Success)
 }
 
 /// Hands every interrupted run to the scheduler of the store. A run that cannot be handed over is
@@ -48,14 +48,15 @@ pub(crate) fn resume_all(state: Option<&Path>, form: Form) -> Result<Exit, Box<d
         }
     }
     let is_queued = open.iter().any(|run| matches!(run.state(), Some(RunState::Queued { .. })));
-    if is_queued || !handed.is_empty() {
-        start_in_background(&mut store)?;
-    }
+    let begun = match is_queued || !handed.is_empty() {
+        true => start_in_background(&mut store),
+        false => Ok(()),
+    };
     if handed.is_empty() && form == Form::Text {
         eprintln!("no run is interrupted");
     }
     handed.iter().try_for_each(|run| tell_submitted(&mut store, run, form))?;
-    Ok(exit)
+    begun.map(|()| exit)
 }
 
 /// Has the scheduler of the store retry an ended run.
@@ -69,7 +70,7 @@ pub(crate) fn retry(
     let run = find_run(&mut store, run)?.id;
     Coordinator::hand_over(&mut store, &run, FoundRun::Ended).map_err(explained)?;
     ask_to_retry(&mut store, &run, steps)?;
-    start_in_background(&mut store)?;
+    let begun = start_in_background(&mut store);
     tell_submitted(&mut store, &run, form)?;
-    Ok(Exit::Success)
+    begun.map(|()| Exit::Success)
 }

@@ -68,19 +68,7 @@ pub(crate) fn start_in_background(store: &mut Store) -> Result<(), Box<dyn Error
         return Ok(());
     }
     let log = store.dir().join("serve.log");
-    let is_large = fs::metadata(&log).is_ok_and(|file| file.len() > LARGEST_LOG);
-    if is_large {
-        fs::rename(&log, log.with_extension("log.1"))?;
-    }
-    let stderr = Access::open(&log, File::options().append(true))?;
-    let mut serve = Command::new(std::env::current_exe()?)
-        .arg("--state")
-        .arg(store.dir())
-        .args(["serve", "--own-session", "--idle", IDLE])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(stderr)
-        .spawn()?;
+    let mut serve = spawn(store.dir(), &log).map_err(|source| CannotServe { source })?;
     let began = Instant::now();
     while live_scheduler(store)?.is_none() {
         let ended = serve.try_wait()?.is_some();
@@ -90,6 +78,29 @@ pub(crate) fn start_in_background(store: &mut Store) -> Result<(), Box<dyn Error
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+fn spawn(state: &Path, log: &Path) -> io::Result<Child> {
+    let is_large = fs::metadata(log).is_ok_and(|file| file.len() > LARGEST_LOG);
+    if is_large {
+        fs::rename(log, log.with_extension("log.1"))?;
+    }
+    let stderr = Access::open(log, File::options().append(true))?;
+    Command::new(std::env::current_exe()?)
+        .arg("--state")
+        .arg(state)
+        .args(["serve", "--own-session", "--idle", IDLE])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .spawn()
+}
+
+/// The process of a scheduler cannot be started.
+#[derive(Debug, ThisError)]
+#[error("the scheduler cannot be started: {source}")]
+pub(crate) struct CannotServe {
+    source: io::Error,
 }
 
 /// The scheduler that was started does not run.

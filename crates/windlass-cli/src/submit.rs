@@ -48,9 +48,9 @@ fn submit_then(
     let Some((record, workflow)) = read_run(arguments, form)? else { return Ok(Exit::Usage) };
     let mut store = state::open(state)?;
     let run = store_run(&mut store, record, workflow, variables)?;
-    after(&mut store)?;
+    let begun = after(&mut store);
     tell_submitted(&mut store, &run, form)?;
-    Ok(Exit::Success)
+    begun.map(|()| Exit::Success)
 }
 
 /// Prints the id of a run that was handed to a scheduler.

@@ -43,6 +43,18 @@ fn a_variable_that_cannot_be_taken_along_is_refused() {
 }
 
 #[test]
+fn a_run_whose_scheduler_cannot_be_started_is_named() {
+    let service = Service::new("[step.a]\nrun = 'true'\n");
+    fs::create_dir_all(service.bench.path("state/serve.log")).expect("a directory");
+    let output = service.bench.ends_with(69, &["run", "-d", "flow.toml"]);
+    let said = stderr(&output);
+    assert!(said.contains("the scheduler cannot be started: Is a directory"), "{said}");
+    assert!(said.contains("start one with: windlass serve"), "{said}");
+    let open = service.shown(&["ps"]);
+    assert!(open.contains(stdout(&output).trim()) && open.contains("queued"), "{open}");
+}
+
+#[test]
 fn a_run_that_the_scheduler_has_not_taken_does_not_ask_for_another_scheduler() {
     let mut service = Service::new("[step.a]\nrun = 'true'\n");
     let place = service.start(&["serve", "--no-worker"]);
