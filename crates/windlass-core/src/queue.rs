@@ -9,10 +9,10 @@
 //! time of the decision. `caps` holds the times at which lane heads reach the cap and change from
 //! one order to the other.
 //!
-//! *Blocked groups.* A refused group moves from the tournament `open` to the [`BlockedGroups`] of
+//! *Blocked groups.* A refused group moves from the tournament `open` to the [`Blocked`] groups of
 //! the counter that refused it, keyed by the amount that it wants. These groups are candidates
 //! again once that counter may have more, and then only those that want at most the room there is.
-//! So a search never visits a group that cannot start.
+//! So a search visits neither a group that cannot start nor a counter that has not changed.
 //!
 //! Knows neither limits nor works: the caller passes the room of a counter.
 
@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use crate::ageing::Ageing;
 use crate::{Amount, CostId, LevelId, ResourceId, Timestamp, WorkId};
 
+mod blocked;
 mod buckets;
 mod group;
 mod lane;
@@ -29,6 +30,8 @@ mod queues;
 mod rank;
 mod tournament;
 
+use blocked::Blocked;
+pub(crate) use blocked::{Unwatched, WatchState};
 use group::{Changed, Group};
 use lane::Lane;
 pub(crate) use lane::Waiting;
@@ -49,14 +52,14 @@ pub(crate) struct ReadyQueue {
     /// The only group with works, if there is only one. It needs no comparison, so it is listed
     /// neither in `open` nor in `blocked`.
     sole: Option<CostId>,
-    blocked: Vec<BlockedGroups>,
+    blocked: Blocked,
     /// When the heads of lanes reach the cap of their ageing.
     caps: BTreeSet<(Timestamp, LaneId)>,
     len: usize,
 }
 
 /// One resource at one level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CounterKey {
     pub(crate) level: LevelId,
     pub(crate) resource: ResourceId,
@@ -67,25 +70,6 @@ pub(crate) struct CounterKey {
 pub(crate) struct Block {
     place: u32,
     pub(crate) wanted: Amount,
-}
-
-/// The groups that one counter refused, keyed by how much they want.
-#[derive(Clone, Debug)]
-struct BlockedGroups {
-    counter: CounterKey,
-    groups: Tournament,
-    /// Whether the counter may have more room than when it refused these groups.
-    open: bool,
-    watch: WatchState,
-    /// When time alone makes room, if it does.
-    wake: Option<Timestamp>,
-}
-
-/// Whether the capacity still notifies this engine about the counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WatchState {
-    Kept,
-    Gone,
 }
 
 /// The first work of a search.
@@ -172,12 +156,7 @@ impl ReadyQueue {
             self.groups[lane.cost.index()].refresh(lane.lane, &self.ageing, now);
             self.list(lane.cost);
         }
-        for refused in &mut self.blocked {
-            if refused.wake.is_some_and(|wake| wake <= now) {
-                refused.wake = None;
-                refused.open = true;
-            }
-        }
+        self.blocked.advance(now);
     }
 
     /// Returns the first work of the queue, blocked or not.
@@ -191,9 +170,9 @@ impl ReadyQueue {
     }
 
     /// Returns the first work that is not blocked, or that may fit by now. `room` returns the room
-    /// of a counter.
+    /// of a counter. Counters where nothing fits are tried then.
     pub(crate) fn first_open(
-        &self,
+        &mut self,
         now: Timestamp,
         room: impl Fn(CounterKey) -> i128,
     ) -> Option<Candidate> {
@@ -202,22 +181,36 @@ impl ReadyQueue {
             let fits = first.blocked_by.is_none_or(|blocked_by| self.may_fit(blocked_by, room));
             return Some(first).filter(|_| fits);
         }
-        let open = self.blocked.iter().filter(|refused| refused.open && !refused.groups.is_empty());
-        let fitting = open.map(|refused| refused.fitting(room(refused.counter)));
-        let best = fitting.fold(self.open.best(), Best::or);
-        self.candidate(best.at(&self.ageing, now)?)
+        // Counters whose best group does not fit, and the best of those that do.
+        let (mut passed, mut fitting) = (Vec::new(), Best::default());
+        let first = loop {
+            let best = self.open.best().or(self.blocked.best_open()).or(fitting);
+            let Some(lane) = best.at(&self.ageing, now) else { break None };
+            match self.blocked_by[lane.cost.index()] {
+                Some(Block { place, wanted })
+                    if room(self.blocked.counter(place)) < i128::from(wanted.steps()) =>
+                {
+                    fitting =
+                        fitting.or(self.blocked.pass_by(place, room(self.blocked.counter(place))));
+                    passed.push(place);
+                }
+                _ => break Some(lane),
+            }
+        };
+        self.blocked.return_to_contest(passed);
+        self.candidate(first?)
     }
 
     /// Returns whether a blocked group may fit by now.
     pub(crate) fn may_fit(&self, blocked_by: Block, room: impl Fn(CounterKey) -> i128) -> bool {
-        let refused = &self.blocked[blocked_by.place as usize];
-        refused.open && i128::from(blocked_by.wanted.steps()) <= room(refused.counter)
+        let Block { place, wanted } = blocked_by;
+        !self.blocked.is_watched(place)
+            && i128::from(wanted.steps()) <= room(self.blocked.counter(place))
     }
 
     /// Blocks a refused group until `counter` may have as much as it wants.
     pub(crate) fn block(&mut self, cost: CostId, counter: CounterKey, wanted: Amount) {
-        let place = self.blocked_at(counter);
-        self.blocked[place as usize].open = true;
+        let place = self.blocked.refusing(counter);
         let block = Some(Block { place, wanted });
         if self.blocked_by[cost.index()] != block {
             self.unlist(cost);
@@ -226,52 +219,40 @@ impl ReadyQueue {
         }
     }
 
-    /// Makes all blocked groups candidates again.
-    pub(crate) fn unblock_all(&mut self, watch: WatchState) {
-        for refused in &mut self.blocked {
-            refused.open = true;
-            if watch == WatchState::Gone {
-                refused.watch = watch;
-            }
-        }
+    /// Makes the groups that a counter refused candidates again.
+    pub(crate) fn unblock_at(&mut self, counter: CounterKey, watch: WatchState) {
+        self.blocked.open(counter, watch);
     }
 
-    /// Marks all blocked groups as tried. For each counter, calls `watch` with whether it is
-    /// watched already and the least amount that a blocked group wants. `watch` subscribes to the
-    /// counter, and returns when time alone will make that much room.
+    /// Makes all blocked groups candidates again.
+    pub(crate) fn unblock_all(&mut self, watch: WatchState) {
+        self.blocked.open_all(watch);
+    }
+
+    /// Marks blocked groups as no candidates. For each of their counters, calls `watch` with whether
+    /// it is watched already and the least amount that a blocked group wants. `watch` subscribes to
+    /// the counter, and returns when time alone will make that much room.
     pub(crate) fn watch_blocked(
         &mut self,
-        mut watch: impl FnMut(CounterKey, WatchState, Amount) -> Option<Timestamp>,
+        which: Unwatched,
+        watch: &mut impl FnMut(CounterKey, WatchState, Amount) -> Option<Timestamp>,
     ) {
-        let sole = self.sole_block();
-        for (place, refused) in self.blocked.iter_mut().enumerate() {
-            if !refused.open {
-                continue;
-            }
-            refused.open = false;
-            let is_sole = |block: &Block| block.place as usize == place;
-            let least = match sole {
-                Some(block) => block.filter(is_sole).map(|block| block.wanted),
-                None => refused.groups.smallest().map(Amount::from_steps),
-            };
-            let wake = least.and_then(|least| watch(refused.counter, refused.watch, least));
-            refused.watch = if least.is_some() { WatchState::Kept } else { refused.watch };
-            refused.wake = wake.filter(|wake| *wake < Timestamp::MAX);
-        }
+        let at = |block: Block| (block.place, block.wanted);
+        let sole = self.sole_block().map(|block| block.map(at));
+        self.blocked.watch(which, sole, watch);
     }
 
     /// Returns what the works of this queue lack, and the counter, if they are all alike, were
     /// refused, and the engine is notified when there may be more.
     pub(crate) fn awaited_by_all(&self) -> Option<(CounterKey, Amount)> {
-        let block = self.sole_block()??;
-        let refused = &self.blocked[block.place as usize];
-        (refused.watch == WatchState::Kept).then_some((refused.counter, block.wanted))
+        let Block { place, wanted } = self.sole_block()??;
+        self.blocked.notifies(place).then(|| (self.blocked.counter(place), wanted))
     }
 
     fn has_blocked(&self) -> bool {
         match self.sole_block() {
             Some(block) => block.is_some(),
-            None => self.blocked.iter().any(|refused| !refused.groups.is_empty()),
+            None => self.blocked.has_groups(),
         }
     }
 
@@ -287,7 +268,7 @@ impl ReadyQueue {
     }
 
     fn next_chance(&self, now: Timestamp) -> Option<Timestamp> {
-        let fits = self.blocked.iter().filter_map(|refused| refused.wake).min();
+        let fits = self.blocked.next_wake();
         if self.ageing == Ageing::NONE {
             // Without ageing, no work overtakes another by waiting.
             return fits.filter(|_| self.len > 0);
@@ -307,7 +288,7 @@ impl ReadyQueue {
 
     /// Returns the counter that refused a group.
     pub(crate) fn counter(&self, blocked_by: Block) -> CounterKey {
-        self.blocked[blocked_by.place as usize].counter
+        self.blocked.counter(blocked_by.place)
     }
 
     /// Iterates over all works of the queue.
@@ -350,7 +331,7 @@ impl ReadyQueue {
         if let Some(sole) = self.sole {
             return self.groups[sole.index()].best();
         }
-        self.blocked.iter().fold(self.open.best(), |best, refused| best.or(refused.groups.best()))
+        self.open.best().or(self.blocked.best())
     }
 
     #[inline]
@@ -397,12 +378,14 @@ impl ReadyQueue {
             return;
         }
         let group = &self.groups[cost.index()];
-        let (best, empty) = (group.best(), group.len() == 0);
-        let (tournament, contestant) = self.place(cost);
-        if empty {
-            tournament.remove(contestant);
-        } else {
-            tournament.set(contestant, best);
+        if group.len() == 0 {
+            return self.unlist(cost);
+        }
+        let best = group.best();
+        let contestant = self.contestant(cost);
+        match self.blocked_by[cost.index()] {
+            None => self.open.set(contestant, best),
+            Some(block) => self.blocked.set(block.place, contestant, best),
         }
     }
 
@@ -410,19 +393,17 @@ impl ReadyQueue {
         if self.sole.is_some() {
             return;
         }
-        let (tournament, contestant) = self.place(cost);
-        tournament.remove(contestant);
+        let contestant = self.contestant(cost);
+        match self.blocked_by[cost.index()] {
+            None => self.open.remove(contestant),
+            Some(block) => self.blocked.remove(block.place, contestant),
+        }
     }
 
-    /// Returns the tournament in which a group is listed, and its key there.
-    fn place(&mut self, cost: CostId) -> (&mut Tournament, Contestant) {
-        match self.blocked_by[cost.index()] {
-            None => (&mut self.open, Contestant { size: 0, number: cost.0 }),
-            Some(Block { place, wanted }) => {
-                let contestant = Contestant { size: wanted.steps(), number: cost.0 };
-                (&mut self.blocked[place as usize].groups, contestant)
-            }
-        }
+    /// Returns the key of a group in the tournament in which it is listed.
+    fn contestant(&self, cost: CostId) -> Contestant {
+        let size = self.blocked_by[cost.index()].map_or(0, |block| block.wanted.steps());
+        Contestant { size, number: cost.0 }
     }
 
     /// Removes an empty group from the blocked ones.
@@ -431,33 +412,7 @@ impl ReadyQueue {
         if let Some(Block { place, .. }) = self.blocked_by[cost.index()] {
             self.unlist(cost);
             self.blocked_by[cost.index()] = None;
-            let refused = &mut self.blocked[place as usize];
-            refused.wake.take_if(|_| refused.groups.is_empty());
-        }
-    }
-
-    fn blocked_at(&mut self, counter: CounterKey) -> u32 {
-        let known = self.blocked.iter().position(|refused| refused.counter == counter);
-        let place = known.unwrap_or_else(|| {
-            self.blocked.push(BlockedGroups {
-                counter,
-                groups: Tournament::default(),
-                open: true,
-                watch: WatchState::Gone,
-                wake: None,
-            });
-            self.blocked.len() - 1
-        });
-        u32::try_from(place).expect("fewer than 2^32 counters")
-    }
-}
-
-impl BlockedGroups {
-    fn fitting(&self, room: i128) -> Best {
-        match u64::try_from(room) {
-            Ok(room) => self.groups.best_up_to(room),
-            Err(_) if room > 0 => self.groups.best(),
-            Err(_) => Best::default(),
+            self.blocked.settle(place);
         }
     }
 }

@@ -191,6 +191,11 @@ impl CapacityTree {
         assert!(binds, "a client watches what binds it: its own level and those above");
     }
 
+    /// Returns the counters that reserve something for `client`, or did at an earlier refusal.
+    pub(crate) fn reserved_counters(&self, client: ClientId) -> &[(LevelId, ResourceId)] {
+        self.client(client).reservation.as_ref().map_or(&[], |own| &own.counters)
+    }
+
     /// Returns what is reserved of this resource at this level for `client` itself, in steps of
     /// 1/10 000.
     #[must_use]

@@ -15,7 +15,7 @@ use crate::capacity::{CapacityTree, CostError, Demand, Place, Refusal, Shortage}
 use crate::fact::World;
 use crate::metrics::AdmissionCounts;
 use crate::phase::{Phase, Step};
-use crate::queue::{Candidate, CounterKey, QueueKind, Queues, WatchState};
+use crate::queue::{Candidate, CounterKey, QueueKind, Queues, Unwatched, WatchState};
 use crate::{Ageing, Amount, ClientId, CostId, ResourceCost, Timestamp, WorkId};
 
 mod clock;
@@ -140,10 +140,11 @@ impl Admission {
             && let Some((queue, next)) = self.first_that_may_pass(world.capacity, now)
         {
             if self.fits(world, now, queue, next, Position::Later) {
+                self.watch_what_refused(world, now, Unwatched::Tried);
                 return Some((queue, next.work));
             }
         }
-        self.watch_what_refused(world, now);
+        self.watch_what_refused(world, now, Unwatched::All);
         let until = self.queues.next_wakeup(now).unwrap_or(Timestamp::MAX);
         self.idle = Some(Idle { until, shared: world.capacity.is_shared() });
         None
@@ -225,7 +226,13 @@ impl Admission {
                 let known = world.wakes.len();
                 if world.capacity.give_back_to(self.client, demand, world.wakes) {
                     self.idle = None;
-                    self.queues.unblock_all(WatchState::Kept);
+                    let own = world.capacity.level_of(self.client);
+                    for level in world.capacity.levels_from(own) {
+                        for (resource, _) in demand.iter() {
+                            let counter = CounterKey { level, resource };
+                            self.queues.unblock_at(counter, WatchState::Kept);
+                        }
+                    }
                 }
                 if world.wakes.len() > known + 1 {
                     world.wakes[known..].sort_unstable();
@@ -259,12 +266,14 @@ impl Admission {
     }
 
     fn first_that_may_pass(
-        &self,
+        &mut self,
         capacity: &CapacityTree,
         now: Timestamp,
     ) -> Option<(QueueKind, Candidate)> {
-        let room = |queue, counter| self.room(capacity, now, counter, Position::Later.place(queue));
-        self.queues.first_open(now, room)
+        let (client, there) = (self.client, self.clock.there(now));
+        self.queues.first_open(now, |queue, CounterKey { level, resource }| {
+            capacity.room(client, level, resource, Position::Later.place(queue), there)
+        })
     }
 
     fn room(
@@ -332,28 +341,44 @@ impl Admission {
             return;
         }
         self.counts.reservations += 1;
-        if self.reserved_for != Some(first.work) {
-            // The turn changes, and with it the order in which the capacity wakes us.
-            self.retry_search();
-        }
+        let is_another = self.reserved_for != Some(first.work);
+        let mut changed = self.reserved_at(world.capacity);
+        let key = |&Shortage { level, resource, .. }: &Shortage| CounterKey { level, resource };
+        changed.extend(refusal.shortages.iter().map(key));
         let owner = first.work.get();
         let wakes = match queue {
             QueueKind::Starting => world.capacity.reserve(self.client, owner, &refusal),
-            QueueKind::Resuming => world.capacity.reserve_to_resume(self.client, owner, &refusal),
+            QueueKind::Resuming => {
+                if is_another {
+                    // Its turn is before the one from which the counters are watched.
+                    self.retry_search();
+                }
+                world.capacity.reserve_to_resume(self.client, owner, &refusal)
+            }
         };
         self.reserved_for = Some(first.work);
-        self.wake(world, &wakes, WatchState::Gone);
+        if is_another {
+            self.retry_search_at(world, &changed, &wakes);
+        } else {
+            self.wake(world, &wakes, WatchState::Gone);
+        }
     }
 
-    /// Watches the counters that refused works, and records when time will make room, after nothing
-    /// was found that fits.
-    fn watch_what_refused(&mut self, world: &mut World<'_>, now: Timestamp) {
+    /// Returns the counters that reserve something for this engine.
+    fn reserved_at(&self, capacity: &CapacityTree) -> Vec<CounterKey> {
+        let counters = capacity.reserved_counters(self.client).iter();
+        counters.map(|&(level, resource)| CounterKey { level, resource }).collect()
+    }
+
+    /// Watches counters that refused works, and records when time will make room, after nothing was
+    /// found there that fits.
+    fn watch_what_refused(&mut self, world: &mut World<'_>, now: Timestamp, which: Unwatched) {
         let (client, clock, there) = (self.client, self.clock, self.clock.there(now));
         let may_pass = self.order == Order::PassOver;
         let is_timed = world.capacity.is_timed();
         let first = if is_timed { self.queues.first(now) } else { None };
         let first = first.and_then(|(queue, first)| self.queues.refused_by(queue, first));
-        self.queues.watch_blocked(|counter, watch, least| {
+        self.queues.watch_blocked(which, |counter, watch, least| {
             let CounterKey { level, resource } = counter;
             if watch == WatchState::Gone {
                 world.capacity.watch_in_turn(client, level, resource);
@@ -374,9 +399,9 @@ impl Admission {
     /// without being woken.
     fn withdraw(&mut self, world: &mut World<'_>) {
         self.reserved_for = None;
+        let changed = self.reserved_at(world.capacity);
         let wakes = world.capacity.withdraw(self.client);
-        self.wake(world, &wakes, WatchState::Gone);
-        self.retry_search();
+        self.retry_search_at(world, &changed, &wakes);
     }
 
     /// Retries the search, and has the driver wake the other clients.
@@ -395,6 +420,25 @@ impl Admission {
     /// As [`Admission::wake`], after a limit has changed.
     pub(super) fn wake_after_change(&mut self, world: &mut World<'_>, clients: &[ClientId]) {
         self.wake(world, clients, WatchState::Gone);
+    }
+
+    /// Retries the search after the reservation has changed at some counters. If other clients share the
+    /// tree, everywhere: which of their reservations bind depends on the turn of this one. In strict
+    /// order as well: there, time wakes the engine only for the first work, which may be another now.
+    fn retry_search_at(
+        &mut self,
+        world: &mut World<'_>,
+        changed: &[CounterKey],
+        wakes: &[ClientId],
+    ) {
+        if world.capacity.is_shared() || self.order == Order::Strict {
+            self.retry_search();
+            return self.wake(world, wakes, WatchState::Gone);
+        }
+        self.idle = None;
+        for &counter in changed {
+            self.queues.unblock_at(counter, WatchState::Gone);
+        }
     }
 
     /// Makes all blocked groups candidates again.

@@ -1,6 +1,6 @@
 //! Two queues: attempts that resume come before works that start.
 
-use super::{Candidate, CounterKey, Listing, ReadyQueue, Seq, Waiting, WatchState};
+use super::{Candidate, CounterKey, Listing, ReadyQueue, Seq, Unwatched, Waiting, WatchState};
 use crate::ageing::Ageing;
 use crate::{Amount, Timestamp, WorkId};
 
@@ -61,12 +61,12 @@ impl Queues {
     /// Returns the first work that is not blocked, or that may fit by now, and its queue. `room`
     /// returns the room of a counter for a work of a queue.
     pub(crate) fn first_open(
-        &self,
+        &mut self,
         now: Timestamp,
         room: impl Fn(QueueKind, CounterKey) -> i128,
     ) -> Option<(QueueKind, Candidate)> {
-        let open = |queue| {
-            let first = self.at(queue).first_open(now, |counter| room(queue, counter))?;
+        let mut open = |queue| {
+            let first = self.of(queue).first_open(now, |counter| room(queue, counter))?;
             Some((queue, first))
         };
         open(QueueKind::Resuming).or_else(|| open(QueueKind::Starting))
@@ -93,6 +93,11 @@ impl Queues {
         self.of(queue).block(refused.cost, counter, wanted);
     }
 
+    pub(crate) fn unblock_at(&mut self, counter: CounterKey, watch: WatchState) {
+        self.resuming.unblock_at(counter, watch);
+        self.starting.unblock_at(counter, watch);
+    }
+
     pub(crate) fn unblock_all(&mut self, watch: WatchState) {
         self.resuming.unblock_all(watch);
         self.starting.unblock_all(watch);
@@ -101,10 +106,11 @@ impl Queues {
     /// As [`ReadyQueue::watch_blocked`], for both queues.
     pub(crate) fn watch_blocked(
         &mut self,
+        which: Unwatched,
         mut watch: impl FnMut(CounterKey, WatchState, Amount) -> Option<Timestamp>,
     ) {
-        self.resuming.watch_blocked(&mut watch);
-        self.starting.watch_blocked(&mut watch);
+        self.resuming.watch_blocked(which, &mut watch);
+        self.starting.watch_blocked(which, &mut watch);
     }
 
     #[inline]

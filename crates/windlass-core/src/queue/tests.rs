@@ -66,6 +66,7 @@ enum Call {
         wanted: u64,
     },
     Open,
+    OpenOne(usize),
     Close,
     Ask([i128; CELLS]),
 }
@@ -85,6 +86,7 @@ fn call() -> impl Strategy<Value = Call> {
         2 => (0..COSTS, 0..CELLS, 0..15u64)
             .prop_map(|(cost, counter, wanted)| Call::Park { cost, counter, wanted }),
         1 => Just(Call::Open),
+        2 => (0..CELLS).prop_map(Call::OpenOne),
         1 => Just(Call::Close),
         4 => [room.clone(), room].prop_map(Call::Ask),
     ]
@@ -131,8 +133,12 @@ impl Pair {
                 self.queue.unblock_all(WatchState::Gone);
                 self.model.open = [true; CELLS];
             }
+            Call::OpenOne(number) => {
+                self.queue.unblock_at(counter(number), WatchState::Kept);
+                self.model.open[number] = true;
+            }
             Call::Close => {
-                self.queue.watch_blocked(|_, _, _| None);
+                self.queue.watch_blocked(Unwatched::All, &mut |_, _, _| None);
                 self.model.open = [false; CELLS];
             }
             Call::Ask(room) => self.ask(room),
@@ -173,12 +179,13 @@ impl Pair {
         }
     }
 
-    fn ask(&self, room: [i128; CELLS]) {
+    fn ask(&mut self, room: [i128; CELLS]) {
         let asked = |counter: CounterKey| room[counter.resource.index()];
         let first = self.queue.first(self.now).map(|candidate| candidate.work);
         assert_eq!(first, self.model.first(self.now, |_| true));
         let open = self.queue.first_open(self.now, asked).map(|candidate| candidate.work);
         assert_eq!(open, self.model.first(self.now, |cost| self.model.may_fit(cost, room)));
+        self.watch_tried(room);
         assert_eq!(self.queue.foremost(self.now), first);
         self.ask_places();
         assert_eq!(self.queue.len(), self.model.works.len());
@@ -187,6 +194,18 @@ impl Pair {
 }
 
 impl Pair {
+    /// Watches the counters where the search has found nothing that fits, as the engine does.
+    fn watch_tried(&mut self, room: [i128; CELLS]) {
+        let model = &mut self.model;
+        self.queue.watch_blocked(Unwatched::Tried, &mut |tried, _, least| {
+            let number = tried.resource.index();
+            assert!(model.open[number], "it was asked because it was open");
+            assert!(i128::from(least.steps()) > room[number], "nothing fits there");
+            model.open[number] = false;
+            None
+        });
+    }
+
     /// Compares the number of works before each with a sort.
     fn ask_places(&self) {
         let mut sorted = self.model.works.clone();

@@ -1,5 +1,7 @@
 //! What works need, and limits that change while they run.
 
+use std::time::Duration;
+
 use tokio::time::sleep;
 use windlass::{
     Amount, Order, Quota, Rate, ResourceCapacity, ResourceCost, SubmitError, WorkScheduler,
@@ -185,4 +187,25 @@ async fn a_resumed_work_takes_nothing_of_a_rate() {
     add(&scheduler, waits.needs(needs));
     _ = scheduler.run_until_done().await;
     assert_eq!(events.seen()[1], "5ms waits Success 1");
+}
+
+/// Returns the processor time of a run of two works for each of so many resources, one at a time.
+async fn hosts_take(hosts: u32) -> Duration {
+    let names: Vec<String> = (0..hosts).map(|host| format!("host {host}")).collect();
+    let one = |name: &String| (name.clone(), Amount::from(1));
+    let limits: ResourceCost = names.iter().map(one).collect();
+    let builder = WorkScheduler::builder().limits(limits).max_concurrency(names.len());
+    let mut scheduler = builder.build().expect("they differ");
+    for name in names.iter().chain(&names) {
+        add(&scheduler, takes("page", ms(10)).needs([(name.clone(), 1)]));
+    }
+    let start = processor_time();
+    assert_eq!(scheduler.run_until_done().await.success, 2 * names.len());
+    processor_time() - start
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cost_of_a_start_does_not_grow_with_the_resources_that_refuse_works() {
+    let (few, many) = (hosts_take(500).await, hosts_take(10_000).await);
+    assert!(many < few * 80, "20 times as many works: {few:?}, then {many:?}");
 }
