@@ -9,6 +9,7 @@ use windlass_core::ClientId;
 use crate::context::AttemptShared;
 use crate::event::WorkEvent;
 use crate::event_log::EventLog;
+use crate::panic::quietly;
 use crate::reference::End;
 use crate::report::Report;
 
@@ -112,19 +113,19 @@ impl Effects {
 }
 
 impl Extras {
-    /// Notifies attempts, waiters and subscribers. Returns the values to be dropped, which is done last, because
+    /// Notifies attempts, waiters and subscribers, whatever their wakers do. Returns the values to be dropped, which is done last, because
     /// a destructor may do anything.
     pub(crate) fn notify(self) -> Vec<Box<dyn Send>> {
         // Before the wake-ups, so that a run does not return before its events are emitted.
         self.reports.into_iter().for_each(Report::emit);
         #[cfg(feature = "metrics")]
         self.measurements.into_iter().for_each(crate::meter::Measurement::record);
-        self.stopped.iter().for_each(|attempt| attempt.stop());
-        self.woken.iter().for_each(|attempt| attempt.wake_all());
+        self.stopped.iter().for_each(|attempt| quietly(|| attempt.stop()));
+        self.woken.iter().for_each(|attempt| quietly(|| attempt.wake_all()));
         // A receiver may be gone.
-        self.ends.into_iter().for_each(|(waiter, end)| _ = waiter.send(end));
+        self.ends.into_iter().for_each(|(waiter, end)| quietly(|| _ = waiter.send(end)));
         if let Some(readers) = self.readers {
-            readers.wake();
+            quietly(|| readers.wake());
         }
         self.drops
     }

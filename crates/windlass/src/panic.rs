@@ -22,7 +22,13 @@ pub(crate) fn into_message(payload: Box<dyn Any + Send>) -> String {
 /// Drops a value of the user's. The panic hook has reported a panic of its destructor, which concerns no other
 /// value.
 pub(crate) fn drop_quietly<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    quietly(|| drop(value));
+}
+
+/// Calls a waker of the user's, or drops a value. The panic hook has reported a panic, which concerns neither the
+/// caller nor any other work.
+pub(crate) fn quietly(call: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
         drop_payload(payload);
     }
 }

@@ -17,7 +17,7 @@ use crate::capacity::Client;
 use crate::effects::Effects;
 use crate::entry::Entry;
 use crate::id::{self, Issuer};
-use crate::panic::drop_quietly;
+use crate::panic::{drop_quietly, quietly};
 use crate::reference::{EndTeller, WorkRef};
 use crate::session::Session;
 use crate::spec::{self, SubmitError, WorkSpec};
@@ -86,7 +86,7 @@ impl Shared {
         let wakes_run = session.close();
         let wakes = wakes_run || effects.wakes_attempts();
         if wakes_run {
-            self.news.notify_one();
+            quietly(|| self.news.notify_one());
         }
         self.carry_out(effects);
         (result, wakes)
@@ -95,7 +95,7 @@ impl Shared {
     #[inline]
     fn carry_out(&self, effects: Effects) {
         if !effects.clients.is_empty() {
-            self.client.capacity.notify(&effects.clients);
+            quietly(|| self.client.capacity.notify(&effects.clients));
         }
         let has_ended = effects.has_ended;
         let drops = effects.into_extras().map(|extras| extras.notify());
@@ -119,7 +119,7 @@ impl Shared {
         // Relaxed: a listener counts itself before it takes the lock to look, so either it has seen what
         // happened, or the lock has brought us its count.
         if self.listeners.load(Ordering::Relaxed) > 0 {
-            self.ended.notify_waiters();
+            quietly(|| self.ended.notify_waiters());
         }
     }
 

@@ -1,11 +1,11 @@
 //! Runs that are dropped and bodies that are cancelled or panic at any point: afterwards nothing is
 //! left of them, neither a task nor a body nor held capacity, and the scheduler goes on.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -478,4 +478,33 @@ fn a_shutdown_waits_until_no_body_is_left() {
             }
         });
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_harms_no_work_and_no_caller() {
+    struct Broken;
+    impl Wake for Broken {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker");
+        }
+    }
+    let mut scheduler = scheduler(2);
+    let waker = Waker::from(Arc::new(Broken));
+    let mut broken = Context::from_waker(&waker);
+    let awaited = scheduler.spawn(takes("awaited", ms(2))).expect("it fits");
+    let mut awaiting = pin!(awaited.into_future());
+    assert!(awaiting.as_mut().poll(&mut broken).is_pending());
+    let mut events = scheduler.subscribe();
+    let mut event = Box::pin(events.recv());
+    assert!(event.as_mut().poll(&mut broken).is_pending());
+    (0..20).for_each(|_| _ = add(&scheduler, takes("other", ms(1))));
+    assert_eq!(scheduler.run_until_done().await.success, 21);
+
+    let handle = scheduler.handle();
+    let mut run = Box::pin(scheduler.run_until_done());
+    let first = handle.spawn(takes("first", ms(1))).expect("it fits");
+    assert!(run.as_mut().poll(&mut broken).is_pending());
+    let second = handle.spawn(ok("second")).expect("the waker is no matter of its");
+    assert_eq!(run.await.success, 2);
+    assert!(first.await.is_ok() && second.await.is_ok());
 }
