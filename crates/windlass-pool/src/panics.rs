@@ -18,7 +18,13 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// Drops `value`. A panic in its drop is reported by the panic hook and goes no further.
 pub(crate) fn drop_quietly<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    quietly(|| drop(value));
+}
+
+/// Calls code of the user's that concerns nothing here. A panic is reported by the panic hook and goes no
+/// further.
+pub(crate) fn quietly(call: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
         // Dropping the payload might panic again.
         mem::forget(payload);
     }

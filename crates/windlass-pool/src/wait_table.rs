@@ -16,6 +16,7 @@ use std::{task::Waker, time::Instant};
 
 use crate::{
     node::Node,
+    panics,
     parker::{self, Parker},
     sync::{Arc, Mutex, lock},
 };
@@ -34,7 +35,8 @@ impl WakeTarget {
     fn wake(self) {
         match self {
             WakeTarget::Thread(parker) => parker.unpark(),
-            WakeTarget::Future(waker) => waker.wake(),
+            // The task has ended, whatever its waker does.
+            WakeTarget::Future(waker) => panics::quietly(|| waker.wake()),
         }
     }
 }

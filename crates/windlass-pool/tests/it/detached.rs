@@ -26,6 +26,31 @@ fn a_detached_task_returns_its_value_or_its_panic() {
 }
 
 #[test]
+fn a_waker_that_panics_harms_neither_its_task_nor_the_pool() {
+    struct Broken;
+    impl Wake for Broken {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose: waker");
+        }
+    }
+    silence_expected_panics();
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let go = Arc::new(Signal::default());
+        let gone = Arc::clone(&go);
+        let mut task = scheduler.spawn(move || {
+            gone.wait();
+            3
+        });
+        let waker = Waker::from(Arc::new(Broken));
+        assert!(pin!(&mut task).poll(&mut Context::from_waker(&waker)).is_pending());
+        go.raise();
+        assert_eq!(task.await_result().unwrap(), 3);
+        assert_eq!(scheduler.run(|| 4), 4, "the worker goes on");
+    });
+}
+
+#[test]
 fn a_detached_task_can_be_awaited_with_a_timeout() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
