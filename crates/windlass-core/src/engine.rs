@@ -88,12 +88,16 @@ impl Engine {
     }
 
     /// Returns the id of a cost, which includes one slot unless it names slots itself. Refuses a
-    /// cost that can never be met.
+    /// cost that can never be met. The id of a cost that no work has is valid until the next call
+    /// of this function; that of the empty cost, while the engine stays on its tree.
     pub fn cost(
         &mut self,
         capacity: &CapacityTree,
         cost: &ResourceCost,
     ) -> Result<CostId, CostError> {
+        if self.admission.costs_may_be_vacated(self.state.len()) {
+            self.admission.vacate_costs(self.state.costs());
+        }
         self.admission.cost(capacity, cost)
     }
 

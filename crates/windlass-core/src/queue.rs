@@ -127,6 +127,14 @@ impl ReadyQueue {
         }
     }
 
+    /// Frees the memory of the group of a cost that no work has.
+    pub(crate) fn vacate(&mut self, cost: CostId) {
+        if let Some(group) = self.groups.get_mut(cost.index()) {
+            assert_eq!(group.len(), 0, "a work in queue has its cost");
+            *group = Group::new(cost, &self.ageing);
+        }
+    }
+
     /// Removes a work that starts or leaves.
     pub(crate) fn remove(&mut self, listing: Listing, seq: Seq, now: Timestamp) {
         let Listing { cost, priority } = listing;

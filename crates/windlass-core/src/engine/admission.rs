@@ -104,6 +104,19 @@ impl Admission {
         self.costs.number(capacity, capacity.level_of(self.client), cost)
     }
 
+    /// As [`Costs::may_be_vacated`].
+    #[inline]
+    pub(super) fn costs_may_be_vacated(&self, works: usize) -> bool {
+        self.costs.may_be_vacated(works)
+    }
+
+    /// Forgets the costs that are not in use, and their groups in the queues.
+    pub(super) fn vacate_costs(&mut self, used: impl Iterator<Item = CostId>) {
+        for cost in self.costs.vacate(used) {
+            self.queues.vacate(cost);
+        }
+    }
+
     /// Returns the first work that fits, and its queue. Blocks the groups that do not fit, and
     /// reserves what refused the first work.
     #[inline]

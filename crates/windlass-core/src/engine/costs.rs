@@ -1,6 +1,10 @@
 //! The costs of an engine's works, by id: works of equal cost form one group of the queue.
+//!
+//! An id that no work has any more is given to another cost, so that an engine whose works all cost
+//! something else does not grow for ever. Such ids are looked for when as many were added as the
+//! search visits, so a new cost costs a constant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::capacity::{CapacityTree, CostError, Demand, SLOTS};
 use crate::{Amount, CostId, LevelId, ResourceCost};
@@ -8,10 +12,16 @@ use crate::{Amount, CostId, LevelId, ResourceCost};
 /// The costs in use on one tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Costs {
-    /// By [`CostId`].
+    /// By [`CostId`]; empty where `vacant`.
     demands: Vec<Demand>,
     known: BTreeMap<Demand, CostId>,
+    /// Ids of costs that no work has, for reuse.
+    vacant: Vec<CostId>,
+    /// The empty cost, once it was asked for: drivers keep its id.
+    empty: Option<CostId>,
     recent: RecentCosts,
+    /// The number of costs that were in use at the last search for those that are not.
+    in_use: usize,
 }
 
 /// The ids of recently submitted costs: many works cost the same.
@@ -26,6 +36,9 @@ struct RecentCosts {
 
 /// The number of cached entries: scanning them must cost less than a check by the tree.
 const KEPT: usize = 8;
+
+/// The number of new costs for which it is worth to search for those that no work has.
+const FEW: usize = 64;
 
 impl Costs {
     /// Returns the id of a cost at `level`, which includes one slot unless it names slots itself.
@@ -44,6 +57,9 @@ impl Costs {
         let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
         let number = self.number_of(capacity.demand(level, &whole.collect())?);
         self.recent.remember(revision, cost, number);
+        if cost.is_empty() {
+            self.empty = Some(number);
+        }
         Ok(number)
     }
 
@@ -57,12 +73,44 @@ impl Costs {
         &self.demands[cost.index()]
     }
 
+    /// Returns whether so many costs are new that it is worth to search among so many works for
+    /// those that are in use.
+    #[inline]
+    pub(super) fn may_be_vacated(&self, works: usize) -> bool {
+        self.known.len() >= self.in_use + FEW.max(works / 4)
+    }
+
+    /// Vacates the ids that are not in use. Returns them.
+    pub(super) fn vacate(&mut self, used: impl Iterator<Item = CostId>) -> Vec<CostId> {
+        let mut used: BTreeSet<CostId> = used.collect();
+        used.extend(self.empty);
+        used.extend(self.recent.known.iter().map(|(_, number)| *number));
+        let unused: Vec<CostId> =
+            self.known.extract_if(.., |_, number| !used.contains(number)).map(|(_, n)| n).collect();
+        for number in &unused {
+            self.demands[number.index()] = Demand::default();
+        }
+        self.vacant.extend(&unused);
+        self.in_use = self.known.len();
+        unused
+    }
+
     fn number_of(&mut self, demand: Demand) -> CostId {
-        let next = CostId::at(self.demands.len());
-        *self.known.entry(demand).or_insert_with_key(|demand| {
-            self.demands.push(demand.clone());
-            next
-        })
+        if let Some(&number) = self.known.get(&demand) {
+            return number;
+        }
+        let number = match self.vacant.pop() {
+            Some(number) => {
+                self.demands[number.index()] = demand.clone();
+                number
+            }
+            None => {
+                self.demands.push(demand.clone());
+                CostId::at(self.demands.len() - 1)
+            }
+        };
+        self.known.insert(demand, number);
+        number
     }
 }
 

@@ -164,6 +164,17 @@ impl State {
         }
     }
 
+    /// Iterates over the costs of all works, and of those that were submitted and have no fact yet.
+    pub(super) fn costs(&self) -> impl Iterator<Item = CostId> {
+        self.works.iter().map(|(_, work)| work.cost).chain(self.staging.costs())
+    }
+
+    /// Returns the number of works that are not forgotten.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.works.len()
+    }
+
     #[inline]
     pub(super) fn now(&self) -> Timestamp {
         self.now

@@ -62,6 +62,14 @@ impl Bench {
         self.call(|engine, world| engine.submit(world, submission)).expect("known dependencies")
     }
 
+    /// Adds a work that needs so much of `x`.
+    fn add_that_needs(&mut self, amount: u32) -> (WorkId, CostId) {
+        let needs = ResourceCost::new().with("x", amount);
+        let cost = self.engine.cost(&self.capacity, &needs).expect("the limit is higher");
+        let submitted = self.call(|engine, world| engine.submit(world, Submission::of(cost)));
+        (submitted.expect("it depends on nothing"), cost)
+    }
+
     fn add_after(&mut self, after: &[Dependency]) -> WorkId {
         self.add_with(after, Extras::default())
     }
@@ -332,4 +340,33 @@ fn a_driver_that_asks_first_learns_without_a_search_that_no_work_fits() {
         engine.set_limit(world, CapacityTree::ROOT, slots, Amount::from(2));
     });
     assert!(may_begin(&bench), "there is more");
+}
+
+#[test]
+fn the_cost_of_a_forgotten_work_leaves_its_id_to_another() {
+    let mut bench = Bench::new(2);
+    let limit = ResourceCost::new().with("x", 1_000_000);
+    bench.capacity.set_limits(CapacityTree::ROOT, &limit);
+    let empty = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
+    let mut kept = Vec::new();
+    for amount in 1..5_000 {
+        let (work, cost) = bench.add_that_needs(amount);
+        assert!(cost.index() < 500, "one id in ten is in use, and a few are not looked for yet");
+        assert_ne!(cost, empty);
+        if amount % 50 == 0 {
+            kept.push((work, amount));
+        } else {
+            bench.apply(Input::Cancel(work)).expect("it waits");
+            bench.apply(Input::Forget(work)).expect("it has ended");
+        }
+    }
+    let again = bench.engine.cost(&bench.capacity, &ResourceCost::new());
+    assert_eq!(again, Ok(empty), "drivers keep the id of the empty cost");
+    for (work, amount) in kept {
+        let needs: Vec<_> = bench.engine.demand(work).iter().map(|(_, amount)| amount).collect();
+        assert_eq!(needs, [Amount::from(1), Amount::from(amount)]);
+        let grant = bench.start();
+        assert_eq!(grant.work, work);
+        bench.finish(grant, Outcome::Success).expect("it runs");
+    }
 }

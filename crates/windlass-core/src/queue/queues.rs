@@ -2,7 +2,7 @@
 
 use super::{Candidate, CounterKey, Listing, ReadyQueue, Seq, Unwatched, Waiting, WatchState};
 use crate::ageing::Ageing;
-use crate::{Amount, Timestamp, WorkId};
+use crate::{Amount, CostId, Timestamp, WorkId};
 
 /// One of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,12 @@ impl Queues {
     #[inline]
     pub(crate) fn remove(&mut self, queue: QueueKind, listing: Listing, seq: Seq, now: Timestamp) {
         self.of(queue).remove(listing, seq, now);
+    }
+
+    /// As [`ReadyQueue::vacate`], for both queues.
+    pub(crate) fn vacate(&mut self, cost: CostId) {
+        self.resuming.vacate(cost);
+        self.starting.vacate(cost);
     }
 
     #[inline]

@@ -27,6 +27,12 @@ struct Staged {
     extras: Option<Box<Extras>>,
 }
 
+impl Staging {
+    pub(super) fn costs(&self) -> impl Iterator<Item = CostId> {
+        self.submissions.iter().map(|staged| staged.cost)
+    }
+}
+
 impl State {
     /// Stores a submission for its fact.
     pub(in crate::engine) fn stage(&mut self, submission: Submission<'_>) {
