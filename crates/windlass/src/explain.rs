@@ -118,6 +118,10 @@ impl Words<'_> {
         reserved_for: Option<core::WorkId>,
     ) -> String {
         let (name, wanted) = (self.tree.name(shortage.resource), shortage.wanted);
+        let most = self.tree.most(shortage.level, shortage.resource);
+        if let Some(limit) = most.filter(|most| *most < wanted) {
+            return format!("it needs {wanted} of {name:?}, but the limit is {limit} now");
+        }
         let mut text = match shortage.why {
             Short::Limit { free, reserved } => {
                 let free = Amount::from_steps(u64::try_from((free - reserved).max(0)).unwrap_or(0));

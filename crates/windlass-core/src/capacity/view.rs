@@ -39,6 +39,13 @@ impl CapacityTree {
         }
     }
 
+    /// Returns the largest amount of a resource that can ever be taken at once at a level, or `None`
+    /// where nothing bounds it.
+    #[must_use]
+    pub fn most(&self, level: LevelId, resource: ResourceId) -> Option<Amount> {
+        self.counter(level, resource)?.most()
+    }
+
     /// Returns when a rate or quota has room for `wanted`, if no client takes meanwhile: `now` if
     /// it has room already, [`Timestamp::MAX`] if earlier reservations have to be served first.
     /// Returns `None` where time makes no room.

@@ -183,7 +183,9 @@ impl<K: Clone + Ord + Debug, T> DependencySource<K, T> {
         Ok(Self::over(keyed.of_graph(graph, by_key(tasks)?)?))
     }
 
-    /// Creates an empty source, which is open until it is closed.
+    /// Creates an empty source, which is open until it is closed. It remembers every key, because later tasks may
+    /// depend on it; a source that is open for ever and has no dependencies is better a
+    /// [`PrioritySource`](super::PrioritySource), which does not grow.
     pub fn open() -> Self {
         Self::over(Keyed::open(Ageing::NONE, equal()))
     }

@@ -189,6 +189,24 @@ async fn a_resumed_work_takes_nothing_of_a_rate() {
     assert_eq!(events.seen()[1], "5ms waits Success 1");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_work_that_needs_more_than_a_lowered_limit_says_so() {
+    let capacity = ResourceCapacity::new(ResourceCost::new());
+    capacity.set_rate("calls", Rate::per_second(4)).expect("it is above 0");
+    let builder = WorkScheduler::builder().capacity(&capacity).limits(gpus(4));
+    let mut scheduler = builder.build().expect("they differ");
+    let heavy = add(&scheduler, ok("heavy").needs(gpus(4)));
+    let eager = add(&scheduler, ok("eager").needs([("calls", 4)]));
+    scheduler.set_limits(gpus(2));
+    capacity.set_rate("calls", Rate::per_second(2)).expect("it is above 0");
+    let first_reason = |work| scheduler.explain(work).expect("it is known").lines[0].clone();
+    assert_eq!(first_reason(heavy), "it needs 4 of \"gpu\", but the limit is 2 now");
+    assert_eq!(first_reason(eager), "it needs 4 of \"calls\", but the limit is 2 now");
+    scheduler.set_limits(gpus(4));
+    capacity.set_rate("calls", Rate::per_second(4)).expect("it is above 0");
+    assert_eq!(scheduler.run_until_done().await.success, 2);
+}
+
 /// Returns the processor time of a run of two works for each of so many resources, one at a time.
 async fn hosts_take(hosts: u32) -> Duration {
     let names: Vec<String> = (0..hosts).map(|host| format!("host {host}")).collect();
