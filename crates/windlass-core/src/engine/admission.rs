@@ -435,23 +435,23 @@ impl Admission {
         self.wake(world, clients, WatchState::Gone);
     }
 
-    /// Retries the search after the reservation has changed at some counters. If other clients share the
-    /// tree, everywhere: which of their reservations bind depends on the turn of this one. In strict
-    /// order as well: there, time wakes the engine only for the first work, which may be another now.
+    /// Retries the search after the reservation has changed at some counters. Elsewhere nothing fits that did
+    /// not before: a new turn comes after those of all reservations that bind. In strict order, time
+    /// wakes the engine only for the first work, which may be another now.
     fn retry_search_at(
         &mut self,
         world: &mut World<'_>,
         changed: &[CounterKey],
         wakes: &[ClientId],
     ) {
-        if world.capacity.is_shared() || self.order == Order::Strict {
+        if self.order == Order::Strict {
             self.retry_search();
-            return self.wake(world, wakes, WatchState::Gone);
         }
         self.idle = None;
         for &counter in changed {
             self.queues.unblock_at(counter, WatchState::Gone);
         }
+        world.wakes.extend(wakes.iter().filter(|client| **client != self.client));
     }
 
     /// Makes all blocked groups candidates again.

@@ -207,12 +207,16 @@ async fn a_work_that_needs_more_than_a_lowered_limit_says_so() {
     assert_eq!(scheduler.run_until_done().await.success, 2);
 }
 
-/// Returns the processor time of a run of two works for each of so many resources, one at a time.
-async fn hosts_take(hosts: u32) -> Duration {
+/// Returns the processor time of a run of two works for each of so many resources, one at a time, beside so
+/// many holders of another resource.
+async fn hosts_take(hosts: u32, holders: u32) -> Duration {
     let names: Vec<String> = (0..hosts).map(|host| format!("host {host}")).collect();
     let one = |name: &String| (name.clone(), Amount::from(1));
     let limits: ResourceCost = names.iter().map(one).collect();
-    let builder = WorkScheduler::builder().limits(limits).max_concurrency(names.len());
+    let capacity = ResourceCapacity::new(limits.with("other", holders));
+    let held = (0..holders).map(|_| capacity.try_acquire([("other", 1)]).expect("it is free"));
+    let _held: Vec<_> = held.collect();
+    let builder = WorkScheduler::builder().capacity(&capacity).max_concurrency(names.len());
     let mut scheduler = builder.build().expect("they differ");
     for name in names.iter().chain(&names) {
         add(&scheduler, takes("page", ms(10)).needs([(name.clone(), 1)]));
@@ -224,6 +228,8 @@ async fn hosts_take(hosts: u32) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn the_cost_of_a_start_does_not_grow_with_the_resources_that_refuse_works() {
-    let (few, many) = (hosts_take(500).await, hosts_take(10_000).await);
-    assert!(many < few * 80, "20 times as many works: {few:?}, then {many:?}");
+    for holders in [0, 1] {
+        let (few, many) = (hosts_take(500, holders).await, hosts_take(10_000, holders).await);
+        assert!(many < few * 80, "20 times as many works: {few:?}, then {many:?}");
+    }
 }
