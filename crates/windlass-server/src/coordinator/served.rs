@@ -123,6 +123,9 @@ impl ServedRun {
         };
         let identity = RunIdentity::new(&run.id, &run.dir, &host.state, NO_EPOCH);
         let env = run.env.clone().unwrap_or_default();
+        // A scheduler that was suspended keeps the leads of its runs alive when it goes on, though it can
+        // write nothing any more.
+        Leader::depose(transaction, &run.id)?;
         let process = host.process.clone();
         let taken = Leader::take_over(transaction, run, &plan, Expected::Open, process)?;
         let (leader, _) = match taken {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use windlass_core::{Fact, HolderId, Token};
 use windlass_store::{
-    Claim, Claimed, Name, Need, Process, RunEnd, RunRecord, StoreError, Transaction,
+    Claim, Claimed, Name, Need, Process, RunEnd, RunRecord, StoreError, StoredLease, Transaction,
 };
 use windlass_workflow::Plan;
 
@@ -83,6 +83,18 @@ impl Leader {
             transaction.steps().delete_guard_wait(&leader.run.id, wait.work)?;
         }
         Ok(Ok((leader, end)))
+    }
+
+    /// Ends the lead of a run, whichever process has it.
+    pub(in crate::coordinator) fn depose(
+        transaction: &Transaction<'_>,
+        run: &str,
+    ) -> Result<(), StoreError> {
+        let name = Name::Run(run.to_owned());
+        for StoredLease { lease, .. } in transaction.leases().on(&name)? {
+            transaction.leases().release(&name, &lease.holder, lease.token)?;
+        }
+        Ok(())
     }
 
     /// Lets another process lead the run.
