@@ -132,13 +132,18 @@ impl ServedRun {
             Ok(taken) => taken,
             Err(error) => return Ok(Err(error)),
         };
-        let shares_names = plan.steps.iter().any(needs_names);
+        let names: Vec<_> = plan.steps.iter().map(needs_names).collect();
+        let shares_names = names.contains(&true);
         let mut schedule = Schedule::sharing(plan, host.clock.start_again(), &host.capacity);
         let facts = transaction.facts().of(identity.id())?;
         let is_new = facts.is_empty();
         match is_new {
             true => schedule.submit_all(),
-            false => schedule.replay(&facts),
+            false => {
+                schedule.replay(&facts);
+                let works = (0..names.len()).filter(|place| names[*place]);
+                schedule.expect_queued(works.map(WorkId::from_index));
+            }
         }
         let mut served = Self {
             state: RunState::new(schedule, identity),

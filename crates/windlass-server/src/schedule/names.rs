@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::{Fact, Grant, Happening, Input, Need, Phase, Rejected, WorkId};
+use windlass_core::{Fact, Grant, Happening, Input, Need, Phase, Rejected, WorkId, WorkState};
 
 use super::{Schedule, next_attempt};
 
@@ -43,6 +43,14 @@ impl Schedule {
         self.names.add(grant.work, needs);
         self.names.queued.insert(grant.work);
         Ok(())
+    }
+
+    /// Notes that works may be in the queues of their names, because an earlier leader has claimed these.
+    pub(crate) fn expect_queued(&mut self, works: impl Iterator<Item = WorkId>) {
+        let waits = |work: &WorkId| {
+            self.engine.phase(*work).is_some_and(|phase| phase.state() == WorkState::Pending)
+        };
+        self.names.queued.extend(works.filter(waits));
     }
 
     /// Begins a granted work, which has all names that it needs.
