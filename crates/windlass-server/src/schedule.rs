@@ -198,11 +198,6 @@ impl Schedule {
         self.capacity.client()
     }
 
-    /// Gives up the place of the run, which has ended, in the capacity that it shares with others.
-    pub(crate) fn leave_capacity(&self) {
-        self.capacity.leave();
-    }
-
     pub(crate) fn apply(&mut self, input: Input) -> Result<(), Rejected> {
         self.call(|engine, world| engine.apply(world, input))
     }

@@ -531,11 +531,6 @@ impl ServedRun {
         Ok(Some(end))
     }
 
-    /// Gives up the place of the run, which has ended, in the capacity that it shares.
-    pub(crate) fn leave_capacity(&self) {
-        self.state.schedule().leave_capacity();
-    }
-
     /// Has `end` end what dead holders of the run's names have left running, after the commit that found
     /// it; the next round takes the names.
     pub(crate) fn end_leftovers(&mut self, end: EndLeftovers<'_>) -> Result<(), RunError> {

@@ -23,7 +23,7 @@ struct Inner {
     woken: BTreeSet<ClientId>,
 }
 
-/// The place of a run in a capacity tree.
+/// The place of a run in a capacity tree, which it gives up when this is dropped.
 pub(super) struct RunCapacity {
     shared: SharedCapacity,
     client: ClientId,
@@ -130,9 +130,10 @@ impl RunCapacity {
         inner.woken.extend(woken);
         result
     }
+}
 
-    /// Gives up the place of a run, which takes nothing any more.
-    pub(super) fn leave(&self) {
+impl Drop for RunCapacity {
+    fn drop(&mut self) {
         let inner = &mut *self.shared.inner();
         inner.woken.extend(inner.tree.remove_client(self.client));
         self.levels.iter().for_each(|level| inner.tree.remove_level(*level));

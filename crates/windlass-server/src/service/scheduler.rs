@@ -548,12 +548,11 @@ impl Runs {
         }
     }
 
-    /// Forgets a run that has ended, or has to be adopted again.
+    /// Drops a run that has ended, or has to be adopted again.
     fn forget(&mut self, id: &str) {
         let Some(run) = self.served.remove(id) else { return };
         self.by_client.remove(&run.client());
         self.turns.remove(id);
-        run.leave_capacity();
     }
 
     /// Returns what concerns each run.
