@@ -64,7 +64,7 @@ pub(crate) struct ServedRun {
     /// The orders that were not taken in.
     orders: BTreeMap<OrderId, u64>,
     /// The orders that no worker is there for: checks, hooks, and each `finally` whose worker is gone.
-    unplaced: Vec<(OrderId, String)>,
+    unplaced: Vec<Order>,
     /// Where the latest attempt of each step began.
     placed: BTreeMap<WorkId, Life>,
     /// The environment that every command of the run is given.
@@ -240,20 +240,18 @@ impl ServedRun {
         self.state.heeds_events()
     }
 
-    /// Takes in what has happened, before it is decided what starts. `wakeup` is notified when a name that
-    /// a step waits for may be free.
+    /// Takes in what has happened, before it is decided what starts.
     pub(crate) fn begin_round(
         &mut self,
         transaction: &Transaction<'_>,
         news: RoundNews,
         placement: &Placement,
-        wakeup: Option<&str>,
     ) -> Result<(), StoreError> {
         self.is_new = false;
         self.take_in(transaction, news, placement)?;
+        self.keep_names(transaction, placement)?;
         self.place_rest(transaction, placement)?;
-        self.give_back_names(transaction)?;
-        self.wake_refused(transaction, wakeup)
+        self.give_back_names(transaction)
     }
 
     /// Searches again for a step that may start: there may be room in the capacity that the run shares.
@@ -403,8 +401,9 @@ impl ServedRun {
         self.leave_queues(transaction)
     }
 
-    /// Wakes the steps that a name has refused and that may have it now.
-    fn wake_refused(
+    /// Wakes the steps that a name has refused and that may have it now. `wakeup` is notified when another
+    /// one may be free.
+    pub(crate) fn wake_refused(
         &mut self,
         transaction: &Transaction<'_>,
         wakeup: Option<&str>,
@@ -445,6 +444,19 @@ impl ServedRun {
         left: Option<Duration>,
         placement: &Placement,
     ) -> Result<(), StoreError> {
+        let placed = order.id.work().and_then(|work| self.placed.get(&work));
+        let Some((life, process)) = placement.at(placed) else {
+            self.unplaced.push(order);
+            return Ok(());
+        };
+        if let OrderId::Command(grant) | OrderId::Finally(grant) = order.id
+            && placed != Some(life)
+        {
+            if let Some(lost) = self.hand_over_names(transaction, grant, process)? {
+                order = self.state.without_names(order, lost);
+            }
+            self.placed.insert(grant.work, life.clone());
+        }
         let (id, now) = (order.id, transaction.now().at);
         let since = self.now();
         let start_by = order.start_by.map(|by| now.after(by.since(since)));
@@ -457,14 +469,54 @@ impl ServedRun {
         }
         let items = id.work().map(|work| self.state.items(work)).unwrap_or_default();
         let text = OrderText::new(order, times, items);
-        let placed = id.work().and_then(|work| self.placed.get(&work));
-        let Some(life) = placement.at(placed) else {
-            self.unplaced.push((id, to_text(&text)));
-            return Ok(());
-        };
-        let token = transaction.orders().write(self.id(), &key(id), &life, &to_text(&text))?;
+        let token = transaction.orders().write(self.id(), &key(id), life, &to_text(&text))?;
         self.orders.insert(id, token);
         Ok(())
+    }
+
+    /// Has a life that is there hold the names of attempts of which nothing runs now, but whose `finally` or
+    /// `ensure` follows, if the life that has executed their commands is gone.
+    fn keep_names(
+        &mut self,
+        transaction: &Transaction<'_>,
+        placement: &Placement,
+    ) -> Result<(), StoreError> {
+        if !self.shares_names || !placement.has_workers() {
+            return Ok(());
+        }
+        for grant in self.state.attempts_with_names() {
+            let placed = self.placed.get(&grant.work);
+            let (life, process) = placement.at(placed).expect("there are workers");
+            if placed == Some(life) || self.orders.contains_key(&OrderId::Finally(grant)) {
+                continue;
+            }
+            let lost = self.hand_over_names(transaction, grant, process)?;
+            lost.into_iter().for_each(|_| self.state.forget_names(grant.work));
+            self.placed.insert(grant.work, life.clone());
+        }
+        Ok(())
+    }
+
+    /// Has `process` hold the names of an attempt in the place of another one. Returns a name that the step
+    /// has lost, if it has; then it has given back the others.
+    fn hand_over_names(
+        &self,
+        transaction: &Transaction<'_>,
+        grant: Grant,
+        process: &Process,
+    ) -> Result<Option<Name>, StoreError> {
+        let holder = self.state.identity().holder(grant);
+        let names = self.state.names(grant.work);
+        let mut lost = None;
+        for (name, token) in names {
+            if !transaction.leases().hand_over(name, &holder, *token, process)? {
+                lost = Some(name.clone());
+            }
+        }
+        for (name, token) in names.iter().filter(|_| lost.is_some()) {
+            transaction.leases().release(name, &holder, *token)?;
+        }
+        Ok(lost)
     }
 
     /// Writes the orders for which no worker was there.
@@ -476,12 +528,10 @@ impl ServedRun {
         if !placement.has_workers() {
             return Ok(());
         }
-        for (id, text) in std::mem::take(&mut self.unplaced) {
-            let life = placement.at(None).expect("there are workers");
-            let token = transaction.orders().write(self.id(), &key(id), &life, &text)?;
-            self.orders.insert(id, token);
-        }
-        Ok(())
+        let unplaced = std::mem::take(&mut self.unplaced);
+        unplaced
+            .into_iter()
+            .try_for_each(|order| self.write_order(transaction, order, None, placement))
     }
 
     fn wish(

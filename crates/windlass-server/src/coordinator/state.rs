@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use signal_hook::consts::SIGXCPU;
-use windlass_core::{Input, Name, Phase, Timestamp, Token, WorkId};
+use windlass_core::{Grant, Input, Name, Phase, Timestamp, Token, WorkId};
 use windlass_store::{AttemptRecord, Decision, Event};
 
 use super::attempts::{Order, OrderId, Report, StopMode};
@@ -195,6 +195,29 @@ impl RunState {
             _ => return &[],
         };
         id.work().map_or(&[], |work| self.steps.names(work))
+    }
+
+    /// Returns the names that the attempt of a step holds.
+    pub(super) fn names(&self, work: WorkId) -> &[(Name, Token)] {
+        self.steps.names(work)
+    }
+
+    /// Returns the attempts that hold names though their commands have ended.
+    pub(super) fn attempts_with_names(&self) -> Vec<Grant> {
+        let works = self.steps.ended_commands();
+        let works = works.filter(|work| !self.steps.names(*work).is_empty());
+        works.map(|work| self.run.latest(work)).collect()
+    }
+
+    /// Has the attempt of a step hold no names any more.
+    pub(super) fn forget_names(&mut self, work: WorkId) {
+        self.steps.forget_names(work);
+    }
+
+    /// Returns an order as it is for a step that has lost a name: a command fails, and a `finally` runs
+    /// without names.
+    pub(super) fn without_names(&mut self, order: Order, name: Name) -> Order {
+        self.steps.without_names(&self.run, order, name)
     }
 
     /// Takes in what has become of an order; `lost` is a name that it has lost.

@@ -110,9 +110,9 @@ impl Placement {
         }
     }
 
-    /// Returns `wanted` if it takes orders, or else the worker with the most room.
-    pub(crate) fn at(&self, wanted: Option<&Life>) -> Option<Life> {
-        let wanted = wanted.filter(|life| self.workers.contains_key(life));
-        wanted.or_else(|| self.roomiest().map(|(life, _)| life)).cloned()
+    /// Returns `wanted` if it takes orders, or else the worker with the most room, with its process.
+    pub(crate) fn at(&self, wanted: Option<&Life>) -> Option<(&Life, &Process)> {
+        let wanted = wanted.and_then(|life| self.workers.get_key_value(life));
+        wanted.map(|(life, place)| (life, &place.process)).or_else(|| self.roomiest())
     }
 }

@@ -501,9 +501,14 @@ impl Runs {
         for (id, round) in news_of_runs {
             self.touched.insert(id.clone());
             let run = self.served.get_mut(&id).expect("news is for known runs");
-            run.begin_round(transaction, round, &self.placement, Some(wakeup))?;
+            run.begin_round(transaction, round, &self.placement)?;
             self.turns.want(&id);
             open.insert(id);
+        }
+        // All runs have given back names by then, and holds have moved to lives that are there.
+        for id in &open {
+            let run = self.served.get_mut(id).expect("it has begun the round");
+            run.wake_refused(transaction, Some(wakeup))?;
         }
         loop {
             self.start_in_turn(transaction, wakeup, &mut open)?;

@@ -227,6 +227,30 @@ impl<'a> Leases<'a> {
         self.tables.save(&LeaseChanges { leases, ..LeaseChanges::default() })
     }
 
+    /// Has `process` hold `name` in the place of the process that did, for the same holder. Returns false,
+    /// and changes nothing, if the lease is not valid any more.
+    pub fn hand_over(
+        &self,
+        name: &Name,
+        holder: &HolderId,
+        token: Token,
+        process: &Process,
+    ) -> Result<bool, StoreError> {
+        let at = self.now.at;
+        let mut leases = self.tables.leases(Some(name))?;
+        leases.retain(|StoredLease { lease, owner, .. }| {
+            let is_it = lease.holder == *holder && lease.token == token;
+            is_it && owner.boot == self.now.boot && !lease.is_stale(at)
+        });
+        for stored in &mut leases {
+            stored.owner.process = Some(process.clone());
+            stored.lease.refresh(at);
+        }
+        let is_valid = !leases.is_empty();
+        self.tables.save(&LeaseChanges { leases, ..LeaseChanges::default() })?;
+        Ok(is_valid)
+    }
+
     /// Removes a holder from the queue, if it waits.
     pub fn leave_queue(&self, holder: &HolderId) -> Result<(), StoreError> {
         self.decide(&[], Some(holder), QueuePart::Head, |group| {

@@ -271,16 +271,32 @@ impl Steps {
     }
 
     /// Repeats an order that was not started in time, or ends it if the step has lost a name.
-    pub(super) fn on_late(&mut self, run: &mut RunContext, id: OrderId, lost: Option<Name>) {
+    pub(super) fn on_late(&mut self, run: &mut RunContext, id: OrderId, lost_name: Option<Name>) {
         let mut order = match id {
             OrderId::Command(grant) => self.orders(run).command(grant),
             OrderId::Finally(grant) => self.orders(run).finally(grant),
             OrderId::Check { .. } | OrderId::Hook(_) => unreachable!("they hold no names"),
         };
-        if let Some(name) = lost {
-            order.command = Err(ResolveError::Lost { name, how: PAUSED }.to_string());
+        if let Some(name) = lost_name {
+            order.command = Err(lost(name));
         }
         run.effects.orders.push(order);
+    }
+
+    /// Has the attempt of a step hold no names any more.
+    pub(super) fn forget_names(&mut self, work: WorkId) {
+        self.attempt(work).start.names.clear();
+    }
+
+    /// Returns an order as it is for a step that has lost a name.
+    pub(super) fn without_names(&mut self, run: &RunContext, order: Order, name: Name) -> Order {
+        match order.id {
+            OrderId::Finally(grant) => {
+                self.forget_names(grant.work);
+                self.orders(run).finally(grant)
+            }
+            _ => Order { command: Err(lost(name)), ..order },
+        }
     }
 
     /// Takes in that it is unknown how the command of an attempt has ended: it counts as interrupted.
@@ -402,6 +418,12 @@ impl Steps {
         self.running.get(&work).map_or(&[], |attempt| &attempt.start.names)
     }
 
+    /// Returns the steps under way whose commands have ended.
+    pub(super) fn ended_commands(&self) -> impl Iterator<Item = WorkId> {
+        let ended = self.running.iter().filter(|(_, attempt)| attempt.stage != Stage::Command);
+        ended.map(|(work, _)| *work)
+    }
+
     pub(super) fn works(&self) -> Vec<WorkId> {
         self.running.keys().copied().collect()
     }
@@ -428,6 +450,11 @@ impl Steps {
     fn orders<'a>(&'a self, run: &'a RunContext) -> OrderBuilder<'a> {
         OrderBuilder { run, items: &self.items, running: &self.running }
     }
+}
+
+/// Says why a step cannot start that has lost a name.
+fn lost(name: Name) -> String {
+    ResolveError::Lost { name, how: PAUSED }.to_string()
 }
 
 /// Joins phrases to one; none if there is none.
