@@ -32,7 +32,9 @@ use super::{RunError, needs_names, plan_of};
 use crate::clock::Clock;
 use crate::schedule::{Schedule, SharedCapacity};
 use crate::service::placement::Placement;
-use crate::service::texts::{OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text};
+use crate::service::texts::{
+    EndText, OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text,
+};
 
 /// The attempts of a served run outlive every leader, so none of their names contains an epoch.
 const NO_EPOCH: Token = Token(0);
@@ -337,7 +339,9 @@ impl ServedRun {
             let taken = transaction.orders().take(token)?;
             assert!(known && taken, "an order is taken in once, by the run that wrote it");
             self.orders.remove(&id);
+            // One that comes too late is ordered again.
             if let OrderId::Command(grant) = id
+                && !matches!(report.end, EndText::Late)
                 && let Some(life) = self.placed.get(&grant.work)
             {
                 placement.give_slot(life);
@@ -454,6 +458,9 @@ impl ServedRun {
         {
             if let Some(lost) = self.hand_over_names(transaction, grant, process)? {
                 order = self.state.without_names(order, lost);
+            }
+            if let OrderId::Command(_) = order.id {
+                placement.take_slot(life);
             }
             self.placed.insert(grant.work, life.clone());
         }
