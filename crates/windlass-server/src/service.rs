@@ -17,6 +17,8 @@ mod ledger;
 mod life;
 pub(crate) mod placement;
 mod scheduler;
+#[cfg(test)]
+mod simulated;
 mod submit;
 pub(crate) mod texts;
 mod turns;

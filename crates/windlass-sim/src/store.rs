@@ -42,6 +42,8 @@ pub struct Faults(Arc<Mutex<State>>);
 struct State {
     random: Random,
     odds: Odds,
+    /// What becomes of the next try, if that is known.
+    next: Option<Fate>,
     seen: Seen,
 }
 
@@ -87,7 +89,13 @@ impl Faults {
     #[must_use]
     pub fn new(seed: u64, odds: Odds) -> Self {
         let (random, seen) = (Random::new(seed), Seen::default());
-        Self(Arc::new(Mutex::new(State { random, odds, seen })))
+        Self(Arc::new(Mutex::new(State { random, odds, next: None, seen })))
+    }
+
+    /// Aborts the next transaction before the call of the tables that has this number, from 0, and repeats
+    /// it.
+    pub fn abort_next(&self, call: u64) {
+        self.state().next = Some(Fate::Abort(call));
     }
 
     /// Changes how often something happens.
@@ -112,7 +120,10 @@ impl Faults {
     }
 
     fn fate(&self) -> Fate {
-        let State { random, odds, .. } = &mut *self.state();
+        let State { random, odds, next, .. } = &mut *self.state();
+        if let Some(fate) = next.take() {
+            return fate;
+        }
         let mut happens = |odds: Option<u64>| odds.is_some_and(|odds| random.one_in(odds));
         match (happens(odds.abort), happens(odds.lose)) {
             (true, _) => Fate::Abort(random.within(0..ABORTED_WITHIN)),

@@ -233,6 +233,11 @@ impl ServedRun {
         self.state.waits_for_others() || !self.cleared.is_empty()
     }
 
+    #[cfg(test)]
+    pub(crate) fn digest(&self) -> u64 {
+        self.state.schedule().engine().digest()
+    }
+
     /// Returns whether it has decided nothing since it was adopted.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new

@@ -329,6 +329,19 @@ impl Rounds {
         Ok(Some(if self.trouble { LOOK_AGAIN } else { self.runs.pause() }))
     }
 
+    #[cfg(test)]
+    pub(super) fn epoch(&self) -> Token {
+        self.epoch
+    }
+
+    /// Returns the digest of each run that no round has touched since the last commit.
+    #[cfg(test)]
+    pub(super) fn digests(&self) -> impl Iterator<Item = (&str, u64)> {
+        let Runs { served, touched, .. } = &self.runs;
+        let known = served.iter().filter(|(id, _)| !touched.contains(*id));
+        known.map(|(id, run)| (id.as_str(), run.digest()))
+    }
+
     /// Returns whether there is no run to lead.
     fn is_idle(&self) -> bool {
         !self.trouble && self.runs.served.is_empty()

@@ -1,0 +1,179 @@
+//! Worlds by seed: schedulers and workers as they are shipped, over one store, with faults.
+//!
+//! | part | is |
+//! |---|---|
+//! | [`machine`] | time, processes, what workers have started, and everything that is random |
+//! | [`connection`] | where a process meets the store, and is killed and suspended |
+//! | [`attempts`] | what a worker executes, without processes |
+//! | [`actors`] | schedulers, workers and users, around the code that ships |
+//! | [`world`] | all of this together, first with faults and then without |
+//! | [`rules`] | what must hold with every start, after every round, and in the end |
+//!
+//! A world is one thread in virtual time: a process that is suspended in the middle of a call has the others go
+//! on from there. `WINDLASS_SEED=7` simulates one world, `WINDLASS_SEEDS=20000` many.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::ops::Range;
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use self::flow::{Flow, FlowStep};
+use self::world::World;
+use crate::coordinator::attempts::OrderKind;
+use crate::coordinator::{Ask, ask};
+
+mod actors;
+mod attempts;
+mod connection;
+mod flow;
+mod machine;
+mod rules;
+mod world;
+
+/// The places of the actors.
+const SCHEDULERS: [usize; 2] = [0, 1];
+const WORKERS: [usize; 2] = [2, 3];
+const USER: usize = 4;
+
+/// What must occur in the fixed seeds: a case that never occurs is not tested.
+const EXPECTED: [&str; 22] = [
+    "aborts",
+    "cancelled",
+    "checks",
+    "commands",
+    "digests compared",
+    "ends of workers",
+    "finally",
+    "hooks",
+    "killed after a commit",
+    "killed after a read",
+    "killed before a transaction",
+    "kills",
+    "late orders",
+    "leads",
+    "leads lost",
+    "leftovers of a name",
+    "lives",
+    "long suspensions",
+    "lost orders",
+    "lost replies",
+    "runs",
+    "unknown submissions",
+];
+
+fn seeds() -> Range<u64> {
+    let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
+    match (number("WINDLASS_SEED"), number("WINDLASS_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, count) => 0..count.unwrap_or(300),
+    }
+}
+
+#[test]
+fn random_worlds_keep_every_rule_and_end() {
+    let total = simulate(seeds());
+    println!("{total:#?}");
+    let missing: Vec<_> = EXPECTED.iter().filter(|what| !total.contains_key(*what)).collect();
+    assert!(seeds().count() == 1 || missing.is_empty(), "never: {missing:?}");
+}
+
+/// Simulates worlds on all processors, until one breaks a rule. Returns how often what has happened.
+fn simulate(seeds: Range<u64>) -> BTreeMap<&'static str, usize> {
+    let next = AtomicU64::new(seeds.start);
+    let some = || {
+        let mut total = BTreeMap::new();
+        loop {
+            // The counter orders no other memory access.
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if !seeds.contains(&seed) {
+                return total;
+            }
+            let counts = catch_unwind(|| world::simulate(seed)).unwrap_or_else(|broken| {
+                next.store(seeds.end, Ordering::Relaxed);
+                resume_unwind(broken)
+            });
+            add(&mut total, counts);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut total = BTreeMap::new();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        for thread in threads {
+            add(&mut total, thread.join().unwrap_or_else(|broken| resume_unwind(broken)));
+        }
+    });
+    total
+}
+
+fn add(total: &mut BTreeMap<&'static str, usize>, counts: BTreeMap<&'static str, usize>) {
+    for (what, count) in counts {
+        *total.entry(what).or_default() += count;
+    }
+}
+
+/// Has one scheduler lead a run and start its steps, and another take over because the first one is
+/// suspended, which goes on then. `act` is called before the round in which the second one adopts the run.
+fn take_over(steps: Vec<FlowStep>, act: impl FnOnce(&Arc<World>, &str)) {
+    let world = World::quiet(vec![Flow::of(steps)]);
+    let act_once = |place: &usize| world.act(*place);
+    [USER, WORKERS[0], WORKERS[1], SCHEDULERS[0], SCHEDULERS[0]].iter().for_each(act_once);
+    let run = world.look().run("last").expect("it was submitted").id;
+    let leader = *world.machine.running().last().expect("it leads");
+    world.machine.suspend(leader, world.lease * 2);
+    world.let_time_pass(nanos(world.lease * 5 / 4));
+    world.act(SCHEDULERS[1]);
+    act(&world, &run);
+    [SCHEDULERS[1], WORKERS[0], WORKERS[1]].iter().for_each(act_once);
+    world.let_time_pass(nanos(world.lease));
+    world.end();
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).expect("it is not that long")
+}
+
+#[test]
+fn the_runs_of_a_suspended_scheduler_are_led_by_the_next_one() {
+    take_over(vec![FlowStep::of(1)], |_, _| {});
+}
+
+#[test]
+fn a_step_that_is_cancelled_while_no_scheduler_leads_leaves_the_queue_of_its_lock() {
+    let locked = FlowStep { lock: Some(0), ..FlowStep::of(60) };
+    take_over(vec![locked.clone(), locked], |world, run| {
+        let cancel = [Ask::Cancel(Some("s1".to_owned()))];
+        ask(&mut world.look(), run, &cancel).expect("it has not ended");
+    });
+}
+
+#[test]
+fn a_run_whose_adoption_is_aborted_and_repeated_takes_its_slots_once() {
+    for call in 0..60 {
+        take_over(vec![FlowStep::of(60); 6], |world, _| world.faults.abort_next(call));
+    }
+}
+
+#[test]
+fn a_finally_that_another_worker_executes_holds_the_lock_of_its_step() {
+    let locked = FlowStep { lock: Some(0), finally: true, ..FlowStep::of(5) };
+    let world = World::quiet(vec![Flow::of(vec![locked.clone(), locked])]);
+    let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));
+    act(&[USER, WORKERS[0]]);
+    let worker = world.machine.running()[0];
+    act(&[SCHEDULERS[0], SCHEDULERS[0], WORKERS[0], WORKERS[1]]);
+    world.signal(worker);
+    act(&[WORKERS[0]]);
+    world.let_time_pass(nanos(Duration::from_secs(6)));
+    act(&[WORKERS[0], WORKERS[0]]);
+    assert!(world.machine.is_gone(worker), "it has drained");
+    act(&[SCHEDULERS[0], WORKERS[1]]);
+    let live = world.machine.live_children();
+    let kinds: Vec<_> = live.iter().map(|child| (child.kind, child.holds)).collect();
+    assert_eq!(kinds, [(OrderKind::Finally, true)]);
+    world.end();
+}
