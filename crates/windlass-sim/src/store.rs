@@ -29,6 +29,15 @@ pub struct Odds {
     pub lose: Option<u64>,
 }
 
+/// What is lost with the reply of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing else: the store has what was written.
+    Reply,
+    /// Everything that was written.
+    Commit,
+}
+
 /// A backend whose transactions are aborted and repeated, or not answered.
 pub struct Faulty {
     backend: Box<dyn Backend>,
@@ -101,6 +110,14 @@ impl Faults {
     /// Changes how often something happens.
     pub fn set(&self, odds: Odds) {
         self.state().odds = odds;
+    }
+
+    /// Loses the reply of the next commit.
+    pub fn lose_next(&self, loss: Loss) {
+        self.state().next = Some(match loss {
+            Loss::Reply => Fate::LoseReply,
+            Loss::Commit => Fate::LoseAll,
+        });
     }
 
     /// Returns what has happened so far.

@@ -21,10 +21,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use windlass_sim::store::Loss;
+use windlass_store::RunRecord;
+
 use self::flow::{Flow, FlowStep};
 use self::world::World;
 use crate::coordinator::attempts::OrderKind;
 use crate::coordinator::{Ask, ask};
+use crate::service::submit;
 
 mod actors;
 mod attempts;
@@ -153,8 +157,67 @@ fn a_step_that_is_cancelled_while_no_scheduler_leads_leaves_the_queue_of_its_loc
 
 #[test]
 fn a_run_whose_adoption_is_aborted_and_repeated_takes_its_slots_once() {
-    for call in 0..60 {
-        take_over(vec![FlowStep::of(60); 6], |world, _| world.faults.abort_next(call));
+    for call in 0..40 {
+        take_over(vec![FlowStep::of(15); 6], |world, _| world.faults.abort_next(call));
+    }
+}
+
+/// Has the reply to one commit of an actor be lost, after `before` in a run of one step that takes no time.
+/// Returns the world, whose run ends.
+fn lose_reply(before: &[usize], actor: usize, loss: Loss) -> Arc<World> {
+    let world = World::quiet(vec![Flow::of(vec![FlowStep::of(0)])]);
+    before.iter().for_each(|place| world.act(*place));
+    world.faults.lose_next(loss);
+    world.act(actor);
+    assert_eq!(world.faults.seen().losses, 1, "{before:?}");
+    world.end();
+    world
+}
+
+#[test]
+fn what_a_lost_reply_was_about_happens_once() {
+    let [scheduler, worker] = [SCHEDULERS[0], WORKERS[0]];
+    let cases: [(&[usize], usize); 5] = [
+        // The lead, the round that adopts the run and starts its step, and the one that takes in the report.
+        (&[USER, worker], scheduler),
+        (&[USER, worker, scheduler], scheduler),
+        (&[USER, worker, scheduler, scheduler, worker, worker], scheduler),
+        // A life, and the report.
+        (&[USER], worker),
+        (&[USER, worker, scheduler, scheduler, worker], worker),
+    ];
+    for (before, actor) in cases {
+        for loss in [Loss::Reply, Loss::Commit] {
+            let commands = lose_reply(before, actor, loss).machine.children().len();
+            assert_eq!(commands, 1, "{before:?}, {loss:?}: the step runs once");
+        }
+    }
+}
+
+#[test]
+fn a_user_learns_that_it_is_unknown_whether_a_submission_or_a_request_was_stored() {
+    for loss in [Loss::Reply, Loss::Commit] {
+        let world = World::quiet(Vec::new());
+        let mut store = world.connect(world.start_process("user"));
+        let text = "[step.a]\nrun = 'true'\n".to_owned();
+        let mut submit = |run: RunRecord| {
+            let workflow = windlass_workflow::parse("flow.toml", &text).expect("it can be read");
+            submit(&mut store, RunRecord { text: text.clone(), ..run }, workflow, &[])
+        };
+        world.faults.lose_next(loss);
+        let unknown = submit(RunRecord::default()).expect_err("the reply was lost").to_string();
+        assert!(unknown.contains("unknown whether"), "{unknown}");
+        let stored = || world.look().read(|transaction| transaction.runs().served());
+        let kept = usize::from(loss == Loss::Reply);
+        assert_eq!(stored().expect("the store works").len(), kept, "{loss:?}");
+
+        let run = submit(RunRecord::default()).expect("it is answered");
+        world.faults.lose_next(loss);
+        let asked = ask(&mut store, &run, &[Ask::Cancel(None)]);
+        let unknown = asked.expect_err("the reply was lost").to_string();
+        assert!(unknown.contains("unknown whether"), "{unknown}");
+        let pending = world.look().read(|transaction| transaction.requests().all_pending());
+        assert_eq!(pending.expect("the store works").len(), kept, "{loss:?}");
     }
 }
 

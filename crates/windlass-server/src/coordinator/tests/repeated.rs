@@ -98,3 +98,42 @@ fn a_run_whose_commits_are_repeated_runs_every_step_once() {
         assert!(stage.faults.seen().aborts > 0, "seed {seed}: {:?}", stage.faults.seen());
     }
 }
+
+#[test]
+fn a_run_that_is_not_answered_ends_and_can_be_resumed() {
+    for seed in 0..4 {
+        let stage = Stage::new(seed, Odds::default());
+        // The names of a run end with its process, and this one goes on.
+        let is_of_names = |line: &&str| {
+            ["lock", "semaphore", "[semaphore", "capacity"].iter().any(|of| line.starts_with(of))
+        };
+        let text = FLOW.lines().filter(|line| !is_of_names(line)).collect::<Vec<_>>().join("\n");
+        let order = RunRecord { text, ..stage.run() };
+        let coordinator = Coordinator::submit(stage.open(), order).expect("it is stored");
+        let run = coordinator.run_id().to_owned();
+        stage.faults.set(Odds { abort: None, lose: Some(4) });
+        let mut led = Ok(coordinator);
+        let (mut end, mut again) = (None, 0);
+        while end.is_none() {
+            // Neither a start nor what follows it is answered for ever.
+            end = match led.and_then(|coordinator| coordinator.lead(|_| {})) {
+                Ok(end) => Some(end),
+                Err(RunError::Store(StoreError::Unanswered { .. })) => None,
+                // The end was stored, and only the answer was lost.
+                Err(RunError::Over { .. }) => Some(End::Failed),
+                Err(error) => panic!("seed {seed}: {error}"),
+            };
+            again += 1;
+            assert!(again < 200, "seed {seed}: it never ends");
+            led = Coordinator::resume(stage.open(), &run);
+        }
+        drop(led);
+        assert_eq!(end, Some(End::Failed), "seed {seed}: step d fails");
+        assert!(stage.faults.seen().losses > 0, "seed {seed}: {:?}", stage.faults.seen());
+        let (ran, known) = (stage.attempts(), journaled(&mut stage.open(), &run));
+        for (step, attempts) in &known {
+            let ran = ran.get(step).copied().unwrap_or_default();
+            assert!(ran <= *attempts, "seed {seed}: {step} ran {ran} of {attempts} times");
+        }
+    }
+}
