@@ -11,6 +11,7 @@ use crate::looking::json::check_line;
 use crate::stalled::{block, told, unblock};
 
 mod crashes;
+mod crowd;
 mod full;
 mod handing_over;
 mod pausing;
