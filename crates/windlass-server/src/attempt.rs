@@ -1,6 +1,7 @@
 //! One attempt of a step: a process in a group of its own, with its output in a pipe.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -57,13 +58,12 @@ impl Ready {
     }
 }
 
-/// Finds the file of a program as a shell would.
-fn find(program: &str) -> Option<PathBuf> {
+/// Finds the file of a program as a shell with this `PATH` would.
+fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(program.into());
     }
-    let path = env::var_os("PATH")?;
-    let mut dirs = env::split_paths(&path);
+    let mut dirs = env::split_paths(path);
     // A directory that depends on where the step runs is not searched here.
     let executable = |file: &PathBuf| access(file, Access::EXEC_OK).is_ok();
     let found = dirs.find_map(|dir| match dir.is_absolute() {
@@ -77,14 +77,14 @@ impl CommandSpec {
     /// Returns the program of a command line with which a shell would do nothing but start it.
     fn plain_program(&self) -> Option<Program> {
         let words = self.plain_words()?;
-        self.in_file(&find(&words[0])?, words.iter().map(String::as_str))
+        self.in_file(&find(&words[0], &self.path()?)?, words.iter().map(String::as_str))
     }
 
     /// Returns the program that the command names: the shell, for a command line.
     fn shell(&self) -> Option<Program> {
         let name = self.program.as_str();
-        let file = if self.sets("PATH") { None } else { find(name) };
-        self.in_file(&file?, [name].into_iter().chain(self.arguments.iter().map(String::as_str)))
+        let words = [name].into_iter().chain(self.arguments.iter().map(String::as_str));
+        self.in_file(&find(name, &self.path()?)?, words)
     }
 
     /// Returns the program and its arguments, where a shell would do nothing but start it.
@@ -92,15 +92,16 @@ impl CommandSpec {
         let (text, before) = self.arguments.split_last()?;
         let usual = Shell::default();
         let is_usual = self.program == usual.program && before == usual.arguments;
-        // These variables change what a word means to a shell.
-        let redefined = |name: &str| name == "PATH" || name.starts_with(FUNCTION);
-        let own = self.env.iter().any(|(name, _)| redefined(name));
-        if is_usual && !own && *PLAIN_ENVIRONMENT { plain_words(text) } else { None }
+        // A function changes what a word means to a shell.
+        let functions = self.env.iter().any(|(name, _)| name.starts_with(FUNCTION));
+        if is_usual && !functions && !*HAS_FUNCTIONS { plain_words(text) } else { None }
     }
 
-    /// Returns whether the command sets a variable of this name.
-    fn sets(&self, variable: &str) -> bool {
-        self.env.iter().any(|(name, _)| name == variable)
+    /// Returns where the command finds programs: in its own `PATH`, or in that of this process.
+    fn path(&self) -> Option<OsString> {
+        let own = self.env.iter().rfind(|(name, _)| name == "PATH");
+        let path = own.map_or_else(|| env::var_os("PATH"), |(_, path)| Some(path.into()));
+        path.filter(|path| !path.is_empty())
     }
 
     /// Returns the program in a file, with the environment and directory of the command.
@@ -130,11 +131,10 @@ impl CommandSpec {
 /// How the names of variables begin by which some shells export functions.
 const FUNCTION: &str = "BASH_FUNC_";
 
-/// Whether nothing in the environment of this process changes what a word means to a shell.
-static PLAIN_ENVIRONMENT: LazyLock<bool> = LazyLock::new(|| {
+/// Whether the environment of this process has functions.
+static HAS_FUNCTIONS: LazyLock<bool> = LazyLock::new(|| {
     let is_function = |name: &str| name.starts_with(FUNCTION);
-    let functions = env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_function));
-    env::var_os("PATH").is_some_and(|path| !path.is_empty()) && !functions
+    env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_function))
 });
 
 /// Returns the directory as `PWD` names it, without `.` and `..`.

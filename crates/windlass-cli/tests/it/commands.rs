@@ -9,10 +9,14 @@ use crate::bench::{Bench, stderr, stdout};
 fn bench() -> Bench {
     let bench = Bench::new();
     fs::create_dir(bench.path("bin")).expect("it can be made");
-    bench.write("bin/sh", "#!/bin/sh\necho \"$*\" >> \"$MARKS\"\nexec /bin/sh \"$@\"\n");
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(bench.path("bin/sh"), mode).expect("it can be made executable");
+    write_program(&bench, "bin/sh", "echo \"$*\" >> \"$MARKS\"; exec /bin/sh \"$@\"");
     bench
+}
+
+fn write_program(bench: &Bench, name: &str, text: &str) {
+    bench.write(name, &format!("#!/bin/sh\n{text}\n"));
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(bench.path(name), mode).expect("it can be made executable");
 }
 
 /// Checks how the command ends, and how often it starts a shell.
@@ -39,6 +43,22 @@ fn a_program_that_is_in_the_path_is_started_without_a_shell() {
     check("true", 0, 0);
     check("false", 1, 0);
     check("sleep many", 1, 0);
+}
+
+#[test]
+fn a_program_is_found_in_the_path_of_its_step_without_a_shell() {
+    let bench = bench();
+    write_program(&bench, "bin/tool", "echo that of the step");
+    fs::create_dir(bench.path("other")).expect("it can be made");
+    write_program(&bench, "other/tool", "echo that of the run");
+    let paths = ["other", "bin"].map(|dir| format!("{}:/usr/bin:/bin", bench.path(dir).display()));
+    let [path, own] = &paths;
+    bench.write("flow.toml", &format!("[step.a]\nrun = 'tool'\nenv = {{ PATH = '{own}' }}\n"));
+    let mut command = bench.command(&["run", "flow.toml"]);
+    command.env("PATH", path).env("MARKS", bench.path("marks"));
+    let output = command.output().expect("it runs");
+    assert_eq!(stdout(&output), "a | that of the step\n", "{}", stderr(&output));
+    assert!(!bench.path("marks").exists(), "no shell was started");
 }
 
 #[test]

@@ -427,10 +427,10 @@ fn a_step_for_which_there_is_never_room_fails_when_nothing_else_runs() {
     assert!(!bench.path("ran").exists());
 }
 
-/// A step with a `PATH` of its own is started in another way.
+/// A step whose `PATH` has a relative directory is started in another way.
 #[test]
 fn a_step_has_no_terminal() {
-    for env in ["", "env = { PATH = '/bin:/usr/bin' }\n"] {
+    for env in ["", "env = { PATH = '.:/bin:/usr/bin' }\n"] {
         let bench = Bench::new();
         bench.write("flow.toml", &format!("[step.asks]\n{env}run = 'read x < /dev/tty'\n"));
         let command = bench.script(r#"exec setsid --ctty --wait "$WINDLASS" run flow.toml"#);

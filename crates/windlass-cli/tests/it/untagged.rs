@@ -75,7 +75,7 @@ fn a_process_without_environment_ends_with_its_own_step_while_others_run() {
     }
 }
 
-/// Its own `PATH` has the step started in another way.
+/// The relative directory in its `PATH` has the step started in another way.
 #[test]
 fn a_process_without_environment_ends_with_a_step_that_has_a_path_of_its_own() {
     ends_with_its_own_step(
