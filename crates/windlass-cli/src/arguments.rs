@@ -31,7 +31,9 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
-pub(crate) use serving::{ServeArguments, SubmitArguments, WorkerArguments};
+pub(crate) use serving::{
+    ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments,
+};
 pub(crate) use storing::{StoreArguments, StoreVerb};
 
 use self::mistakes::{own_words, print_error, without_variables};
@@ -312,7 +314,7 @@ pub(crate) enum Verb {
     },
     /// Schedule the submitted runs of the store
     #[command(
-        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time;\nothers stand by."
+        after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n  windlass serve --unit=worker > ~/.config/systemd/user/windlass-worker.service\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time;\nothers stand by."
     )]
     Serve(ServeArguments),
     /// Execute the steps of submitted runs

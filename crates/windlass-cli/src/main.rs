@@ -38,6 +38,7 @@ mod style;
 mod submit;
 mod table;
 mod times;
+mod units;
 mod why;
 mod worker;
 mod workflow_file;

@@ -21,6 +21,7 @@ use crate::arguments::{Form, ServeArguments};
 use crate::exit::Exit;
 use crate::service::say;
 use crate::state;
+use crate::units;
 
 /// The time without work after which a scheduler or worker that a verb has started ends.
 const IDLE: &str = "10m";
@@ -38,7 +39,10 @@ pub(crate) fn serve(
     arguments: &ServeArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let ServeArguments { no_worker, service } = arguments;
+    let ServeArguments { no_worker, unit, service } = arguments;
+    if let Some(unit) = unit {
+        return units::print_units(state, *unit, service);
+    }
     service.leave_session();
     let store = state::open(state)?;
     say(form, "store", &format!("store: {}", store.dir().display()));

@@ -1,5 +1,7 @@
 //! Messages of schedulers and workers, one line for each event.
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 
 use crate::arguments::Form;
@@ -9,13 +11,15 @@ use crate::times::Times;
 
 /// Prints a line to standard error, with the time or as JSON.
 pub(crate) fn say(form: Form, event: &str, text: &str) {
-    match form {
+    let line = match form {
         Form::Text => {
             let now = Times::now();
-            eprintln!("{} {}", now.stamp(now.now_ms), plain(text));
+            format!("{} {}\n", now.stamp(now.now_ms), plain(text))
         }
-        Form::Json => eprintln!("{}", json(event, &Line { text }).trim_end()),
-    }
+        Form::Json => json(event, &Line { text }),
+    };
+    // A service goes on when its terminal is gone.
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 #[derive(Serialize)]

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::error::Error;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
@@ -29,7 +29,9 @@ pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
 /// Has a connection tell which process it waits for, when writers are kept out for long.
 fn telling(mut store: Store) -> Store {
     store.when_blocked(|blocker| {
-        eprintln!("windlass: {}", printable(&format!("waiting for the store: {blocker}")));
+        let line = printable(&format!("waiting for the store: {blocker}"));
+        // A service goes on when its terminal is gone.
+        let _ = writeln!(io::stderr(), "windlass: {line}");
     });
     store
 }

@@ -22,6 +22,7 @@ mod simulated;
 mod submit;
 pub(crate) mod texts;
 mod turns;
+mod watchdog;
 mod worker;
 
 pub use self::environment::EnvironmentError;

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{RunArguments, duration, slots};
 
@@ -25,8 +25,29 @@ pub(crate) struct ServeArguments {
     #[arg(long, conflicts_with = "slots")]
     pub(crate) no_worker: bool,
 
+    /// Print systemd user units for a scheduler and a worker, or one of them, and start nothing
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "both",
+        conflicts_with = "no_worker"
+    )]
+    pub(crate) unit: Option<Unit>,
+
     #[command(flatten)]
     pub(crate) service: ServiceArguments,
+}
+
+/// The systemd units to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unit {
+    Scheduler,
+    Worker,
+    #[value(hide = true)]
+    Both,
 }
 
 #[derive(Args)]

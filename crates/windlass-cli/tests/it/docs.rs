@@ -224,6 +224,12 @@ const INSTEAD: &[(&str, &str)] = &[
         "windlass run examples/release.toml -p version=1.4.0 &
          until windlass why last/publish | grep -q 'has not passed'; do sleep 0.01; done",
     ),
+    // A test starts nothing under systemd.
+    (
+        "systemctl --user enable --now windlass-scheduler windlass-worker",
+        "test -s ~/.config/systemd/user/windlass-worker.service",
+    ),
+    ("loginctl enable-linger", "true"),
     // Only root makes the machine's store, and a test makes none there.
     (
         "sudo windlass store init --system --group ops",

@@ -17,6 +17,7 @@ mod handing_over;
 mod pausing;
 mod submitting;
 mod turns;
+mod units;
 
 /// A bench with the processes of a service, which end with it.
 struct Service {

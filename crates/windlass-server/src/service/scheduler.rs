@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::SIGHUP;
 use windlass_core::{ClientId, Token};
 use windlass_store::{
     Claim, Claimed, HolderId, LeaseTerms, Name, Need, Process, Request, RunEnd, Store, StoreError,
@@ -244,7 +245,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits for a wake-up, a signal, or `pause`. Returns the signal, if one came.
+    /// Waits for a wake-up, a signal, or `pause`. Returns the signal, if one came that ends this process:
+    /// there is nothing to read again at SIGHUP.
     fn wait(&self, pause: Duration) -> Result<Option<i32>, RunError> {
         let what = "wake-ups cannot be waited for";
         let mut sources: Vec<&dyn AsFd> = vec![&self.signals];
@@ -253,7 +255,8 @@ impl Scheduler {
         if !ready[0] {
             return Ok(None);
         }
-        self.signals.next().map(Some).map_err(|source| RunError::Io { what, source })
+        let signal = self.signals.next().map_err(|source| RunError::Io { what, source })?;
+        Ok(Some(signal).filter(|signal| *signal != SIGHUP))
     }
 
     /// Lets another scheduler lead at once. If the store cannot be written, the other one notices the end

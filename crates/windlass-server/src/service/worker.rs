@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::SIGHUP;
 use thiserror::Error;
 use windlass_core::{HolderId, LeaseTerms, Name, Timestamp};
 use windlass_store::{
@@ -26,6 +27,7 @@ use windlass_store::{
 use super::ledger::Ledger;
 use super::life::{Begin, is_worker_name, left_by, take_presence, worker_tag};
 use super::texts::{EndText, OrderText, ReportText, WishText, to_text};
+use super::watchdog::Watchdog;
 use crate::clock::Clock;
 use crate::coordinator::RunError;
 use crate::coordinator::attempts::{
@@ -85,6 +87,7 @@ pub(super) struct Duty<A> {
     state: WorkerState,
     /// Whether the store cannot be used now, which was reported.
     trouble: bool,
+    watchdog: Watchdog,
 }
 
 /// Where a life is spent.
@@ -208,9 +211,11 @@ impl Worker {
         let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
         attempts.wait_for_room();
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
-        let (duty, lost) = Duty::begin(store, settings, &place, attempts, clock)?;
+        let (mut duty, lost) = Duty::begin(store, settings, &place, attempts, clock)?;
         let heartbeat = Heartbeat::of_process(opener, process, terms);
         let _heartbeat = heartbeat.map_err(io("heartbeats cannot be sent"))?;
+        duty.watchdog = Watchdog::of_process();
+        duty.watchdog.ready();
         tell(&WorkerNews::Ready { life: duty.life.clone(), lost });
         Ok(Self { duty, _heartbeat, _presence })
     }
@@ -267,6 +272,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             idle_since: Instant::now(),
             state: WorkerState::Up,
             trouble: false,
+            watchdog: Watchdog::default(),
         };
         Ok((duty, lost))
     }
@@ -276,6 +282,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         &mut self,
         tell: &mut dyn FnMut(&WorkerNews),
     ) -> Result<Option<WorkerEnd>, WorkerError> {
+        self.watchdog.beat();
         let looked = self.look(tell);
         if !self.heed_trouble(looked, tell) {
             return Ok(Some(WorkerEnd::LifeOver));
@@ -288,12 +295,15 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             (_, true) => LOOK_AGAIN,
             (_, false) => REPORT_AGAIN,
         };
+        let pause = pause.min(self.watchdog.longest_wait());
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.extend(self.attempts.wait(Some(pause))?);
         for news in inbox {
             match news {
                 News::Report(Report::NoRoom(why)) => tell(&WorkerNews::NoRoom(why)),
                 News::Report(report) => self.note(report, tell),
+                // There is nothing to read again.
+                News::Signal(SIGHUP) => {}
                 News::Signal(_) if self.state == WorkerState::Draining => {
                     return Ok(Some(WorkerEnd::Killed));
                 }
@@ -419,14 +429,17 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         tell: &mut dyn FnMut(&WorkerNews),
         act: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, WorkerError> {
-        let Self { store, attempts, inbox, trouble, .. } = self;
+        let Self { store, attempts, inbox, trouble, watchdog, .. } = self;
         let mut blocked = |blocker: &Blocker| {
             if !std::mem::replace(trouble, true) {
                 tell(&WorkerNews::Trouble(format!("waiting for the store: {blocker}")));
             }
         };
         let mut meanwhile = Meanwhile::new(attempts, inbox, &mut blocked);
-        let mut on_wait = |wait: &dyn WriterWait| meanwhile.go_on(wait);
+        let mut on_wait = |wait: &dyn WriterWait| {
+            watchdog.beat();
+            meanwhile.go_on(wait)
+        };
         let written = store.transact_while(durability, &mut on_wait, act);
         meanwhile.failure().map_or(Ok(written?), |failure| Err(failure.into()))
     }
