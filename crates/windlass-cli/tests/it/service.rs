@@ -15,6 +15,7 @@ mod crowd;
 mod full;
 mod handing_over;
 mod pausing;
+mod store_loss;
 mod submitting;
 mod turns;
 mod units;

@@ -284,8 +284,13 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     ) -> Result<Option<WorkerEnd>, WorkerError> {
         self.watchdog.beat();
         let looked = self.look(tell);
-        if !self.heed_trouble(looked, tell) {
-            return Ok(Some(WorkerEnd::LifeOver));
+        match self.heed_trouble(looked, tell) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Some(WorkerEnd::LifeOver)),
+            Err(lost) => {
+                self.attempts.finish()?;
+                return Err(lost);
+            }
         }
         if let Some(end) = self.is_over()? {
             return Ok(Some(end));
@@ -311,7 +316,8 @@ impl<A: Attempts<OrderToken>> Duty<A> {
                     self.state = WorkerState::Draining;
                     tell(&WorkerNews::Draining);
                     let drained = self.announce(tell);
-                    self.heed_trouble(drained.map(|()| true), tell);
+                    // The next look at a store that is lost ends the worker.
+                    let _ = self.heed_trouble(drained.map(|()| true), tell);
                 }
                 News::Wakeup => self.wakeup.drain(),
             }
@@ -391,7 +397,8 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let noted = self.ledger.note(&end).map_err(|source| WorkerError::Io { what, source });
         self.reports.extend(end);
         if noted.is_err() {
-            self.heed_trouble(noted.map(|()| true), tell);
+            // This error is not that of a store that is lost.
+            let _ = self.heed_trouble(noted.map(|()| true), tell);
         }
     }
 
@@ -445,26 +452,28 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     }
 
     /// Tells the user once that the store cannot be used, and that it can again. Returns whether this
-    /// life still has the worker's name, as far as that is known.
+    /// life still has the worker's name, as far as that is known. Fails if the store is lost for good.
     fn heed_trouble(
         &mut self,
         looked: Result<bool, WorkerError>,
         tell: &mut dyn FnMut(&WorkerNews),
-    ) -> bool {
+    ) -> Result<bool, WorkerError> {
         match looked {
             Ok(alive) => {
                 if std::mem::take(&mut self.trouble) {
                     tell(&WorkerNews::Recovered);
                 }
-                alive
+                Ok(alive)
             }
             // A signal has come, which is heeded next.
-            Err(WorkerError::Store(StoreError::Interrupted)) => true,
+            Err(WorkerError::Store(StoreError::Interrupted)) => Ok(true),
+            Err(lost @ WorkerError::Store(StoreError::IndexLost { .. })) => Err(lost),
+            Err(WorkerError::Store(lost)) if lost.is_lost() => Err(lost.into()),
             Err(error) => {
                 if !std::mem::replace(&mut self.trouble, true) {
                     tell(&WorkerNews::Trouble(error.to_string()));
                 }
-                true
+                Ok(true)
             }
         }
     }
