@@ -10,6 +10,7 @@ use crate::bench::{Bench, eventually, signal, stderr, stdout};
 use crate::looking::json::check_line;
 use crate::stalled::{block, told, unblock};
 
+mod attached;
 mod crashes;
 mod crowd;
 mod full;

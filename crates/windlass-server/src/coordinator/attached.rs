@@ -16,7 +16,7 @@ use windlass_store::{
 };
 use windlass_workflow::Plan;
 
-use super::observer::{Notice, Observer};
+use super::observer::{Notice, Observer, SKIPPED_BY_WHEN};
 use super::{End, RunError, StepStatus, Update, plan_of, statuses};
 use crate::attempt::run_dir;
 use crate::look::step_argument;
@@ -157,8 +157,15 @@ impl AttachedRun {
             }
         }
         for fact in &new.facts {
-            if let Happening::Ended { work, attempt, ending: Ending::Interrupted } = fact.what {
-                observer.note_lost(Grant { work, attempt });
+            match fact.what {
+                Happening::Ended { work, attempt, ending: Ending::Interrupted } => {
+                    observer.note_lost(Grant { work, attempt });
+                }
+                Happening::GateSkipped { work } => {
+                    let attempt = schedule.engine().attempts(work).unwrap_or_default();
+                    observer.note_reason(work, attempt, SKIPPED_BY_WHEN.to_owned());
+                }
+                _ => {}
             }
             schedule.follow(fact);
         }

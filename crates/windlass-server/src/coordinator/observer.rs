@@ -12,6 +12,9 @@ use crate::attempt::{finally_log, log_path};
 use crate::look::step_argument;
 use crate::schedule::Schedule;
 
+/// Why a step is skipped that has a `when`.
+pub(super) const SKIPPED_BY_WHEN: &str = "when says so";
+
 /// Something to show besides changes of states.
 #[derive(Debug)]
 pub(super) enum Notice {

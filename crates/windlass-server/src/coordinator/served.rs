@@ -560,6 +560,10 @@ impl ServedRun {
 
     fn write_records(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let records = self.state.take_records();
+        if !records.is_empty() {
+            // That a step waits for a guard is shown, too, and is no fact.
+            transaction.runs().announce();
+        }
         records.iter().try_for_each(|record| write_record(transaction, self.id(), record))
     }
 

@@ -6,7 +6,7 @@ use windlass_workflow::Guard;
 
 use super::super::attempts::{CheckEnd, Limits, Order, OrderId, StopMode};
 use super::super::journal::Record;
-use super::super::observer::Notice;
+use super::super::observer::{Notice, SKIPPED_BY_WHEN};
 use super::condition::{Conclusion, Condition, ConditionNews, Conditions, Side, Specs};
 use super::context::RunContext;
 use super::orders::{GRACE, LINGER};
@@ -202,7 +202,7 @@ fn conclude_before(run: &mut RunContext, work: WorkId, conclusion: Conclusion) {
         }
         Conclusion::Skip => {
             if run.schedule.apply(Input::Skip(work)).is_ok() {
-                run.note_reason(work, "when says so".to_owned());
+                run.note_reason(work, SKIPPED_BY_WHEN.to_owned());
             }
         }
         Conclusion::Failed(why) => {
