@@ -172,6 +172,8 @@ impl Coordinator {
             // What the last leader has left is ended and stored first, as by a new leader.
             (FoundRun::Open, None) => {
                 Self::take_over(store.try_clone()?, run, Expected::Open)?.0.run.hand_over()?;
+                #[cfg(windlass_faults)]
+                Point::AfterStepDown.reached();
             }
         }
         let env = submitted_env(std::env::vars_os(), &plan_of(&record)?.pass_env, &[])?;

@@ -4,6 +4,7 @@
 //! loses what it executes, which is tried again.
 
 use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use windlass_core::{Ending, Happening};
-use windlass_server::fault;
+use windlass_server::fault::{self, FAULT_VARIABLE, Point};
 use windlass_store::{RunOutcome, Store};
 
 use crate::flow::{Flow, Names};
@@ -50,13 +51,34 @@ struct ServedRun {
 }
 
 impl ServedRun {
-    fn submit(names: Names) -> Self {
+    fn new(names: Names) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let flow = Flow::of_a_hundred(names);
         let text = flow.text(env!("CARGO_BIN_EXE_windlass-step"));
         fs::write(dir.path().join("flow.toml"), text).expect("a file");
         fs::create_dir(dir.path().join("held")).expect("a directory");
-        let mut run = Self { dir, flow, id: String::new(), processes: [None, None] };
+        Self { dir, flow, id: String::new(), processes: [None, None] }
+    }
+
+    /// Starts a run in the foreground, and kills its leader once some steps have begun.
+    fn begun_in_the_foreground(names: Names, random: &mut Random) -> Self {
+        let mut run = Self::new(names);
+        let mut leader = run.command(&["run", "flow.toml", "--output", "quiet"]);
+        let mut leader = leader.stderr(Stdio::null()).spawn().expect("the binary runs");
+        while run.read("record").is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_micros(random.below(300_000)));
+        leader.kill().expect("it can be killed");
+        leader.wait().expect("it was killed");
+        let runs = fs::read_dir(run.path("state/runs")).expect("it was stored");
+        let ids = runs.map(|run| run.expect("it can be listed").file_name());
+        run.id = ids.last().expect("there is one").into_string().expect("it is a number");
+        run
+    }
+
+    fn submit(names: Names) -> Self {
+        let mut run = Self::new(names);
         let output = run.command(&["submit", "flow.toml"]).output().expect("the binary runs");
         run.id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         assert_eq!(run.id.len(), 8, "{}", String::from_utf8_lossy(&output.stderr));
@@ -98,6 +120,14 @@ impl ServedRun {
         assert!(ended.is_none(), "it ended by itself: {ended:?}\n{}", self.read("said"));
         process.kill().expect("it can be killed");
         process.wait().expect("it was killed");
+    }
+
+    /// Lets everything continue that was paused.
+    fn unpause(&self, paused: &mut Vec<String>) {
+        for target in paused.drain(..) {
+            // The run or the step may have ended.
+            let _ = self.command(&["unpause", &target]).stderr(Stdio::null()).status();
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -155,6 +185,72 @@ impl Drop for ServedRun {
                 eprintln!("{}", String::from_utf8_lossy(&output.stdout));
             }
         }
+    }
+}
+
+#[test]
+fn a_run_that_is_paused_while_the_service_is_killed_starts_nothing_and_ends_well() {
+    let mut random = Random::from_env();
+    let (wanted, mut kills, mut runs) = (rounds(20, 1000), 0, 0);
+    while kills < wanted {
+        let mut run = ServedRun::submit(Names::random(&mut random));
+        let steps: Vec<_> = run.flow.steps.keys().cloned().collect();
+        let mut paused = Vec::new();
+        for _ in 0..20.min(wanted - kills) {
+            if run.is_over() {
+                break;
+            }
+            let step = &steps[usize::try_from(random.below(steps.len() as u64)).expect("small")];
+            let target = match random.below(3) {
+                0 => run.id.clone(),
+                _ => format!("{}/{step}", run.id),
+            };
+            // A step that runs or has ended cannot be paused.
+            if run
+                .command(&["pause", &target])
+                .stderr(Stdio::null())
+                .status()
+                .expect("it runs")
+                .success()
+            {
+                paused.push(target);
+            }
+            kills += kill_at_random(&mut run, &mut random, &Role::BOTH, 1);
+            if random.below(2) == 0 {
+                run.unpause(&mut paused);
+            }
+        }
+        run.unpause(&mut paused);
+        // Its replays fail if an attempt has begun in a pause.
+        run.check_end();
+        runs += 1;
+    }
+    println!("{runs} runs, {kills} kills of scheduler or worker");
+}
+
+#[test]
+fn a_run_whose_hand_over_is_killed_at_any_point_is_handed_over_by_the_next_one() {
+    let mut random = Random::from_env();
+    let points = [
+        Point::AfterTakeOver,
+        Point::AfterLeftovers,
+        Point::BeforeCommit,
+        Point::AfterCommit,
+        Point::AfterStepDown,
+    ];
+    for _ in 0..rounds(1, 20) {
+        let mut run = ServedRun::begun_in_the_foreground(Names::random(&mut random), &mut random);
+        let id = run.id.clone();
+        // So that the verb does not start a scheduler.
+        run.start();
+        for point in points {
+            let mut resume = run.command(&["resume", "--detach", &id]);
+            let status = resume.env(FAULT_VARIABLE, format!("{}:1", point.name())).status();
+            assert_eq!(status.expect("it runs").signal(), Some(9), "{point:?} was not reached");
+        }
+        let resumed = run.command(&["resume", "--detach", &id]).status().expect("it runs");
+        assert!(resumed.success());
+        run.check_end();
     }
 }
 
