@@ -18,6 +18,7 @@ use crate::state;
 
 mod holding;
 mod instead;
+mod limits;
 mod looking;
 mod mistakes;
 mod serving;
@@ -25,8 +26,9 @@ mod storing;
 
 pub(crate) use holding::{
     AcquireArguments, CheckArguments, Holding, Kind, LockArguments, LockPrimitive, SemArguments,
-    SemPrimitive, Slots, TokenArguments,
+    SemPrimitive, TokenArguments,
 };
+pub(crate) use limits::{LimitsArguments, LimitsVerb, SetArguments};
 pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
@@ -391,7 +393,7 @@ pub(crate) enum Verb {
     #[command(
         args_conflicts_with_subcommands = true,
         subcommand_negates_reqs = true,
-        after_help = "Examples:\n  windlass sem build --capacity 4 -- make\n  windlass sem build -n 2 -- make -j2\n  windlass sem release build --holder build-17 --token 5"
+        after_help = "Examples:\n  windlass sem build --capacity 4 -- make\n  windlass sem build -n 2 -- make -j2\n  windlass sem shared.gpu -- ./train.sh\n  windlass sem release build --holder build-17 --token 5"
     )]
     Sem(SemArguments),
     /// Show who holds locks and semaphores, and who waits for them
@@ -400,6 +402,11 @@ pub(crate) enum Verb {
         /// Show only the lock or semaphore with this name
         name: Option<String>,
     },
+    /// Set and show the limits that all runs and commands of the store share
+    #[command(
+        after_help = "Examples:\n  windlass limits\n  windlass limits set gpu=2 memory=64G\n  windlass limits set gpu --items 0,1 --env CUDA_VISIBLE_DEVICES"
+    )]
+    Limits(LimitsArguments),
     /// Wait until a guard of a workflow file passes
     #[command(
         after_help = "Examples:\n  windlass guard deploy.toml approved -p env=prod\n  windlass guard deploy.toml site_up --wait 0s"

@@ -11,10 +11,11 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
-use windlass_server::{RunView, run_names};
+use windlass_server::{LimitKind, RunView, run_names};
 
 use crate::arguments::{Arguments, Shell};
 use crate::exit::Exit;
+use crate::limits::amount_text;
 use crate::output::print;
 use crate::state;
 
@@ -52,6 +53,11 @@ pub(crate) fn runs_and_steps() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offer_targets(word, ""))
 }
 
+/// Offers the limits of the store.
+pub(crate) fn limits() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offer_limits(word).unwrap_or_default())
+}
+
 /// Offers `RUN/STEP`.
 pub(crate) fn steps() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offer_targets(word, "/"))
@@ -76,6 +82,17 @@ fn offer_runs(word: &OsStr, end: &str) -> Result<Vec<CompletionCandidate>, Box<d
         .filter(|(id, _)| id.starts_with(word))
         .map(|(id, workflow)| CompletionCandidate::new(id + end).help(Some(workflow.into())))
         .collect())
+}
+
+fn offer_limits(word: &OsStr) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
+    let word = word.to_str().unwrap_or_default();
+    let mut store = state::existing(asked_state().as_deref())?;
+    let limits = store.read(|transaction| transaction.limits().all())?;
+    let fitting = limits.into_iter().filter(|(name, _)| name.starts_with(word));
+    let offer = |(name, kind): (String, LimitKind)| {
+        CompletionCandidate::new(name).help(Some(amount_text(kind.amount()).into()))
+    };
+    Ok(fitting.map(offer).collect())
 }
 
 fn offer_steps(run: &str, word: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {

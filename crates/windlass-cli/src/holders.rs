@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::{self, Display};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use windlass_server::{
-    HoldState, HolderId, HolderLabel, HolderNames, Name, NameView, Process, StoredLease,
+    Amount, HoldState, HolderId, HolderLabel, HolderNames, Name, NameView, Process, StoredLease,
     StoredWaiter, Timestamp, command_line, user_name,
 };
 
 use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::limits::{amount_text, number};
 use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
@@ -86,7 +88,7 @@ impl<'a> List<'a> {
                 HoldState::Stale => "stale",
                 _ => "held",
             },
-            weight: lease.weight,
+            weight: Weight::of(&view.name, lease.weight),
             token: Some(lease.token.0),
             since: owner.since_ms,
             ..self.row(view, &lease.holder, process)
@@ -98,7 +100,10 @@ impl<'a> List<'a> {
         let process = ProcessJson::of(stored.process.as_ref(), None);
         Row {
             state: if stored.is_gone() { "gone" } else { "waiting" },
-            weight: needs.find(|need| need.name == view.name).map_or(1, |need| need.weight),
+            weight: Weight::of(
+                &view.name,
+                needs.find(|need| need.name == view.name).map_or(1, |need| need.weight),
+            ),
             since: stored.since_ms,
             ..self.row(view, &stored.waiter.holder, process)
         }
@@ -110,19 +115,49 @@ impl<'a> List<'a> {
                 kind: view.name.kind(),
                 name: view.name.text(),
                 workflow: self.workflows.get(view.name.text()).cloned(),
-                capacity: view.stored.capacity,
+                capacity: view.stored.capacity.map(|slots| Weight::of(&view.name, slots)),
             },
             holder: holder.as_str(),
             label: process.label(&self.names.name(holder)),
             step: self.names.step(holder),
             state: "",
-            weight: 1,
+            weight: Weight::Slots(1),
             token: None,
             since: 0,
             process,
             store: self.store,
         }
     }
+}
+
+/// Slots of a semaphore, or an amount of a limit.
+#[derive(Clone, Copy, Serialize)]
+#[serde(untagged)]
+enum Weight {
+    Slots(u64),
+    Amount(#[serde(serialize_with = "as_number")] Amount),
+}
+
+impl Weight {
+    fn of(name: &Name, weight: u64) -> Self {
+        match name {
+            Name::Limit(_) => Weight::Amount(Amount::from_steps(weight)),
+            _ => Weight::Slots(weight),
+        }
+    }
+}
+
+impl Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Weight::Slots(slots) => slots.fmt(f),
+            Weight::Amount(amount) => amount_text(*amount).fmt(f),
+        }
+    }
+}
+
+fn as_number<S: Serializer>(amount: &Amount, serializer: S) -> Result<S::Ok, S::Error> {
+    number(*amount).serialize(serializer)
 }
 
 /// A name, and a process that holds it or waits for it.
@@ -140,7 +175,7 @@ struct Row<'a> {
     /// `held` or `waiting`; `gone` if the process has ended or the machine was rebooted, `stale` if the
     /// lease has expired.
     state: &'static str,
-    weight: u32,
+    weight: Weight,
     token: Option<u64>,
     /// Milliseconds since 1970.
     since: i64,
@@ -157,7 +192,7 @@ struct NameJson<'a> {
     /// The name of the workflow of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
-    capacity: Option<u32>,
+    capacity: Option<Weight>,
 }
 
 #[derive(Serialize)]

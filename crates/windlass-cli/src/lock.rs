@@ -38,10 +38,19 @@ pub(crate) fn sem(
         return primitive::sem(state, primitive, form);
     }
     let name = arguments.name.clone().expect("it is required without a primitive");
-    let weight = arguments.slots.weight;
-    let declared = arguments.slots.capacity.map(|capacity| (name.text().to_owned(), capacity));
+    let (need, capacity) = match arguments.slots.need(&name) {
+        Ok(need) => need,
+        Err(why) => return Ok(usage(&why)),
+    };
+    let declared = capacity.map(|capacity| (name.text().to_owned(), capacity));
     let holding = &arguments.holding;
-    run(state, vec![Need { name, weight }], declared, holding.wait, holding)
+    run(state, vec![need], declared, holding.wait, holding)
+}
+
+/// Reports a mistake in the arguments.
+pub(crate) fn usage(why: &str) -> Exit {
+    eprintln!("windlass: {why}");
+    Exit::Usage
 }
 
 fn run(

@@ -19,6 +19,7 @@ mod hand_over;
 mod holder;
 mod holders;
 mod init;
+mod limits;
 mod lock;
 mod log;
 mod look;
@@ -110,6 +111,7 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Init => init::init(form),
         Verb::Lock(lock) => lock::lock(state, lock, form),
         Verb::Sem(sem) => lock::sem(state, sem, form),
+        Verb::Limits(limits) => limits::limits(state, limits, form),
         Verb::Guard { file, name, params, wait } => {
             guard::guard(state, file, name, params, *wait, form)
         }

@@ -10,12 +10,11 @@ use windlass_server::{
 };
 
 use crate::arguments::{
-    AcquireArguments, CheckArguments, Form, Kind, LockPrimitive, SemPrimitive, Slots,
-    TokenArguments,
+    AcquireArguments, CheckArguments, Form, Kind, LockPrimitive, SemPrimitive, TokenArguments,
 };
 use crate::exit::Exit;
 use crate::holder::called;
-use crate::lock::report_wait;
+use crate::lock::{report_wait, usage};
 use crate::output::{self, json};
 use crate::state;
 
@@ -24,9 +23,10 @@ pub(crate) fn lock(
     primitive: &LockPrimitive,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let one = Slots { weight: 1, capacity: None };
     match primitive {
-        LockPrimitive::Acquire(arguments) => take(state, arguments, &one, form),
+        LockPrimitive::Acquire(arguments) => {
+            take(state, arguments, Need::one(arguments.name.clone()), None, form)
+        }
         LockPrimitive::Release(arguments) => with_token(state, arguments, form, release),
         LockPrimitive::Heartbeat(arguments) => with_token(state, arguments, form, heartbeat),
         LockPrimitive::Check(arguments) => look(state, arguments, form),
@@ -39,7 +39,10 @@ pub(crate) fn sem(
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     match primitive {
-        SemPrimitive::Acquire { acquire, slots } => take(state, acquire, slots, form),
+        SemPrimitive::Acquire { acquire, slots } => match slots.need(&acquire.name) {
+            Ok((need, capacity)) => take(state, acquire, need, capacity, form),
+            Err(why) => Ok(usage(&why)),
+        },
         SemPrimitive::Release(arguments) => with_token(state, arguments, form, release),
         SemPrimitive::Heartbeat(arguments) => with_token(state, arguments, form, heartbeat),
         SemPrimitive::Check(arguments) => look(state, arguments, form),
@@ -49,14 +52,15 @@ pub(crate) fn sem(
 fn take<K: Kind>(
     state: Option<&Path>,
     arguments: &AcquireArguments<K>,
-    slots: &Slots,
+    need: Need,
+    capacity: Option<u32>,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let name = &arguments.name;
     let order = Acquire {
         holder: HolderId::new(arguments.holder.as_str()),
-        need: Need { name: name.clone(), weight: slots.weight },
-        capacity: slots.capacity,
+        need,
+        capacity,
         terms: LeaseTerms::from(&arguments.terms),
         pid: arguments.pid,
         wait: Some(arguments.wait),
@@ -72,7 +76,7 @@ fn take<K: Kind>(
             Ok(Exit::Success)
         }
         Err(HoldError::NotAcquired { by, .. }) => {
-            let result = if matches!(name, Name::Semaphore(_)) { "Full" } else { "Busy" };
+            let result = if matches!(name, Name::Lock(_)) { "Busy" } else { "Full" };
             let holder = match form {
                 Form::Text => called(&opener, &by),
                 Form::Json => by.to_string(),

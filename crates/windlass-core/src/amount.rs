@@ -24,6 +24,8 @@ const DECIMALS: usize = 4;
 impl Amount {
     /// The amount 0.
     pub const ZERO: Amount = Amount(0);
+    /// The amount 1.
+    pub const ONE: Amount = Amount(STEPS);
     /// The largest amount, a little over 10^15 units.
     pub const MAX: Amount = Amount(u64::MAX);
 

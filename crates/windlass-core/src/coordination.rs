@@ -19,12 +19,12 @@ use thiserror::Error;
 
 pub use self::claim::{Claim, ClaimError, Claimed, Hold, NameRefusal, Taken};
 pub use self::event::{CoordinationEvent, CoordinationStats};
-use crate::Timestamp;
 use crate::answer::Answer;
 use crate::lease::{HolderId, Lease, Presence, Remains, Token};
 use crate::lock::Lock;
 use crate::semaphore::Semaphore;
-use crate::wait_queue::{Name, WaitQueue, Waiter};
+use crate::wait_queue::{Name, Need, WaitQueue, Waiter};
+use crate::{Amount, Timestamp};
 
 /// The holders of all names and the waiters for them.
 ///
@@ -87,8 +87,8 @@ pub struct CoordinationRecord {
 /// The state of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameRecord {
-    /// The number of slots of a semaphore; `None` for a lock.
-    pub capacity: Option<u32>,
+    /// The number of slots of a semaphore or limit; `None` for a lock.
+    pub capacity: Option<u64>,
     /// The largest token issued so far.
     pub token: Token,
     /// The leases of its holders; at most one for a lock.
@@ -117,9 +117,9 @@ pub enum DeclareError {
         /// The semaphore's name.
         name: String,
         /// The present capacity.
-        stored: u32,
+        stored: u64,
         /// The capacity of the declaration.
-        asked: u32,
+        asked: u64,
     },
 }
 
@@ -149,7 +149,7 @@ impl CoordinationState {
     pub fn declare(
         &mut self,
         name: &str,
-        capacity: u32,
+        capacity: u64,
         now: Timestamp,
     ) -> Result<(), DeclareError> {
         if capacity == 0 {
@@ -170,6 +170,24 @@ impl CoordinationState {
         }
         semaphore.set_capacity(capacity);
         Ok(())
+    }
+
+    /// Sets the amount of a limit, also while it is in use: holders keep what they have. Removes the waiters
+    /// that need more than that from the queue, and returns them.
+    pub fn set_limit(&mut self, name: &str, amount: Amount, now: Timestamp) -> Vec<HolderId> {
+        let key = Name::Limit(name.to_owned());
+        let too_much = |need: &Need| need.name == key && need.weight > amount.steps();
+        let waiters = self.queue.waiters().iter();
+        let impossible = waiters.filter(|waiter| waiter.needs.iter().any(too_much));
+        let impossible: Vec<_> = impossible.map(|waiter| waiter.holder.clone()).collect();
+        for holder in &impossible {
+            self.queue.remove(holder);
+        }
+        let fresh = || Entry::new(Machine::Semaphore(Semaphore::new(0)));
+        let entry = self.names.entry(key).or_insert_with(fresh);
+        entry.machine.slots_mut().set_capacity(amount.steps());
+        self.notify(now);
+        impossible
     }
 
     /// Releases a name if `token` is that of the current hold.
@@ -338,7 +356,7 @@ impl Entry {
     }
 
     /// Returns how much of the name `holder` has.
-    fn held_by(&self, holder: &HolderId, now: Timestamp) -> u32 {
+    fn held_by(&self, holder: &HolderId, now: Timestamp) -> u64 {
         let lease = self.machine.slots().lease(holder).filter(|lease| !lease.is_stale(now));
         lease.map_or(0, |lease| lease.weight)
     }
@@ -370,12 +388,20 @@ impl From<&Entry> for NameRecord {
 
 /// Returns the answer to the release of a name that was never held.
 fn release_of_unknown(name: &Name) -> Answer {
-    if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::AlreadyFree }
+    if matches!(name, Name::Semaphore(_) | Name::Limit(_)) {
+        Answer::NotHolder
+    } else {
+        Answer::AlreadyFree
+    }
 }
 
 /// Returns the answer to a heartbeat for a name that was never held.
 fn heartbeat_of_unknown(name: &Name) -> Answer {
-    if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::NotOwner }
+    if matches!(name, Name::Semaphore(_) | Name::Limit(_)) {
+        Answer::NotHolder
+    } else {
+        Answer::NotOwner
+    }
 }
 
 #[cfg(test)]

@@ -112,8 +112,8 @@ pub struct Lease {
     pub holder: HolderId,
     /// The token of the hold.
     pub token: Token,
-    /// The number of slots of a semaphore; 1 for a lock.
-    pub weight: u32,
+    /// The number of slots of a semaphore, the steps of an amount of a limit; 1 for a lock.
+    pub weight: u64,
     /// When the hold began.
     pub since: Timestamp,
     /// The time of the last heartbeat.

@@ -25,7 +25,7 @@ use crate::lease::{HolderId, Lease, LeaseTerms, Token};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Semaphore {
-    capacity: u32,
+    capacity: u64,
     token: Token,
     leases: BTreeMap<HolderId, Lease>,
 }
@@ -41,9 +41,9 @@ pub enum WeightError {
     #[error("a weight of {weight} exceeds the capacity of {capacity}")]
     AboveCapacity {
         /// The weight of the claim.
-        weight: u32,
+        weight: u64,
         /// The capacity of the semaphore.
-        capacity: u32,
+        capacity: u64,
     },
 }
 
@@ -69,27 +69,27 @@ pub enum SemaphoreAcquire {
     /// Too few slots are free; the holder keeps what it had.
     Full {
         /// The number of free slots.
-        available: u32,
+        available: u64,
     },
 }
 
 impl Semaphore {
     /// Creates a semaphore with so many free slots.
     #[must_use]
-    pub fn new(capacity: u32) -> Self {
+    pub fn new(capacity: u64) -> Self {
         Self { capacity, token: Token(0), leases: BTreeMap::new() }
     }
 
     /// Restores a stored semaphore. Does not refresh its leases.
     #[must_use]
-    pub fn restore(capacity: u32, token: Token, leases: impl IntoIterator<Item = Lease>) -> Self {
+    pub fn restore(capacity: u64, token: Token, leases: impl IntoIterator<Item = Lease>) -> Self {
         let by_holder = |lease: Lease| (lease.holder.clone(), lease);
         Self { capacity, token, leases: leases.into_iter().map(by_holder).collect() }
     }
 
     /// Returns the number of slots.
     #[must_use]
-    pub fn capacity(&self) -> u32 {
+    pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
@@ -106,7 +106,7 @@ impl Semaphore {
 
     /// Returns the number of free slots; slots of reclaimable leases count as free.
     #[must_use]
-    pub fn available(&self, now: Timestamp) -> u32 {
+    pub fn available(&self, now: Timestamp) -> u64 {
         self.free_besides(None, now)
     }
 
@@ -114,7 +114,7 @@ impl Semaphore {
     pub fn acquire(
         &mut self,
         holder: &HolderId,
-        weight: u32,
+        weight: u64,
         terms: LeaseTerms,
         now: Timestamp,
     ) -> Result<SemaphoreAcquire, WeightError> {
@@ -126,7 +126,7 @@ impl Semaphore {
         &mut self,
         floor: Token,
         holder: &HolderId,
-        weight: u32,
+        weight: u64,
         terms: LeaseTerms,
         now: Timestamp,
     ) -> Result<SemaphoreAcquire, WeightError> {
@@ -200,7 +200,7 @@ impl Semaphore {
     }
 
     /// Checks that a holder can ever acquire this many slots.
-    pub fn allows(&self, weight: u32) -> Result<(), WeightError> {
+    pub fn allows(&self, weight: u64) -> Result<(), WeightError> {
         match (weight, self.capacity) {
             (0, _) => Err(WeightError::Zero),
             (weight, capacity) if weight > capacity => {
@@ -215,13 +215,13 @@ impl Semaphore {
     }
 
     /// Returns the number of slots that no holder but `holder` has.
-    pub(crate) fn free_besides(&self, holder: Option<&HolderId>, now: Timestamp) -> u32 {
+    pub(crate) fn free_besides(&self, holder: Option<&HolderId>, now: Timestamp) -> u64 {
         let others = self.leases.values().filter(|lease| Some(&lease.holder) != holder);
         let held = others.filter(|lease| !lease.is_reclaimable(now)).map(|lease| lease.weight);
-        held.fold(self.capacity, u32::saturating_sub)
+        held.fold(self.capacity, u64::saturating_sub)
     }
 
-    pub(crate) fn set_capacity(&mut self, capacity: u32) {
+    pub(crate) fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
     }
 

@@ -24,6 +24,8 @@ pub enum Name {
     Lock(String),
     /// A semaphore that users name.
     Semaphore(String),
+    /// A limit that all users of a store share: a semaphore whose slots are steps of an [`Amount`](crate::Amount).
+    Limit(String),
     /// The right to lead a run: a lock whose token is the run's epoch.
     Run(String),
     /// The right to schedule all runs that were submitted to a service.
@@ -37,7 +39,11 @@ impl Name {
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
-            Name::Lock(text) | Name::Semaphore(text) | Name::Run(text) | Name::Worker(text) => text,
+            Name::Lock(text)
+            | Name::Semaphore(text)
+            | Name::Limit(text)
+            | Name::Run(text)
+            | Name::Worker(text) => text,
             Name::Scheduler => "scheduler",
         }
     }
@@ -48,6 +54,7 @@ impl Name {
         match self {
             Name::Lock(_) => "lock",
             Name::Semaphore(_) => "semaphore",
+            Name::Limit(_) => "limit",
             Name::Run(_) => "run",
             Name::Scheduler => "scheduler",
             Name::Worker(_) => "worker",
@@ -66,8 +73,8 @@ impl fmt::Display for Name {
 pub struct Need {
     /// The name.
     pub name: Name,
-    /// The number of slots of a semaphore; 1 for a lock.
-    pub weight: u32,
+    /// The number of slots of a semaphore, the steps of an amount of a limit; 1 for a lock.
+    pub weight: u64,
 }
 
 impl Need {
@@ -108,7 +115,7 @@ impl Waiter {
     }
 
     /// Returns how much of a name is reserved for it.
-    pub(crate) fn reserved(&self, name: &Name) -> u32 {
+    pub(crate) fn reserved(&self, name: &Name) -> u64 {
         let need = self.needs.iter().find(|need| need.name == *name);
         need.filter(|_| self.refused.contains(name)).map_or(0, |need| need.weight)
     }

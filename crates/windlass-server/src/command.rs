@@ -135,7 +135,7 @@ impl<'a> CommandResolver<'a> {
         let locks = self.locks(grant)?.into_iter().map(Need::one);
         let slots = self.step(grant.work).needs.semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
-            Need { name: Name::Semaphore(name), weight: slots.weight }
+            Need { name: Name::Semaphore(name), weight: u64::from(slots.weight) }
         });
         Ok(locks.chain(slots).collect())
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use thiserror::Error;
 use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
-use windlass_store::{Answer, Process, ProcessTree, Refused, Store, StoreError};
+use windlass_store::{Answer, LimitItems, Process, ProcessTree, Refused, Store, StoreError};
 
 use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
 use crate::ended::Exit;
@@ -145,7 +145,8 @@ pub fn hold(
         signals: Some(&signals),
     };
     let (holds, since) = client.acquire(&mut store, on_refused)?;
-    let held = Held { holder, holds, since, tree, tag };
+    let items = items_of(&mut store, &holds)?;
+    let held = Held { holder, holds, items, since, tree, tag };
     let ended = held.run(&store, order, &signals);
     if matches!(ended, Err(HoldError::Io { .. })) {
         // Processes of the command may still run, so the names are kept until the next holder has killed
@@ -169,10 +170,24 @@ fn holder_of(process: &Process) -> HolderId {
     HolderId::new(format!("process {pid} ({started}.{boot}.{namespace}.{number})"))
 }
 
+/// Returns the items that holds of limits have.
+fn items_of(store: &mut Store, holds: &[NameHold]) -> Result<Vec<LimitItems>, StoreError> {
+    if !holds.iter().any(|hold| matches!(hold.name, Name::Limit(_))) {
+        return Ok(Vec::new());
+    }
+    store.read(|transaction| {
+        let limits = holds.iter().filter(|hold| matches!(hold.name, Name::Limit(_)));
+        let items = limits.map(|hold| transaction.limits().items(hold.name.text(), hold.token));
+        items.filter_map(Result::transpose).collect()
+    })
+}
+
 /// Names that are held.
 struct Held {
     holder: HolderId,
     holds: Vec<NameHold>,
+    /// The items of limits that are held.
+    items: Vec<LimitItems>,
     /// A time before they were claimed.
     since: Instant,
     tree: ProcessTree,
@@ -259,6 +274,7 @@ impl RunningCommand {
         let (program, arguments) = order.command.split_first().expect("a command is never empty");
         let mut command = Command::new(program);
         command.args(arguments).env(FENCE_VARIABLE, fence(&held.tokens()));
+        command.envs(held.items.iter().map(LimitItems::variable));
         command
             .env(TAG_VARIABLE, process_tag::inherited_with(&held.tag))
             .env(STATE_VARIABLE, store);

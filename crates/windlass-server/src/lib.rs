@@ -104,12 +104,13 @@ pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use signals::is_heeded;
 pub use size::fits;
 pub use users::user_name;
+
 pub use windlass_core::{
     Amount, Answer, EdgeKind, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken,
     Timestamp, Token, Unprintable, WorkState, is_unprintable, nearest,
 };
 pub use windlass_store::{
-    Access, AttemptEnd, Blocker, Event, HoldState, Leftover, NameView, Network, Process, Refused,
-    RunEnd, RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease,
-    StoredWaiter, check_name,
+    Access, AttemptEnd, Blocker, Event, HoldState, Leftover, LimitItems, LimitKind, NameView,
+    Network, Process, Refused, RunEnd, RunListing, RunOutcome, RunRecord, Store, StoreError,
+    StoreOpener, StoredLease, StoredWaiter, check_limit_name, check_name,
 };

@@ -219,8 +219,8 @@ pub fn other_users_leftover(refused: &Refused) -> Option<&Leftover> {
 /// Returns a lease of a holder that has started this process, if `wanted` does not fit beside it.
 fn too_much_of_its_own(
     leases: &[StoredLease],
-    available: u32,
-    wanted: u32,
+    available: u64,
+    wanted: u64,
 ) -> Option<&StoredLease> {
     let has_started_us =
         |lease: &&StoredLease| lease.owner.tree.as_ref().is_some_and(process_tag::is_in);

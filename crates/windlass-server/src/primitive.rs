@@ -91,7 +91,9 @@ pub fn check(
         store.transact_leases(|transaction| transaction.leases().check(name, token))?;
     let other = holder.is_some_and(|holder| owner.as_ref() != Some(holder));
     Ok(match answer {
-        Answer::Valid if other && matches!(name, Name::Semaphore(_)) => Answer::NotHolder,
+        Answer::Valid if other && matches!(name, Name::Semaphore(_) | Name::Limit(_)) => {
+            Answer::NotHolder
+        }
         Answer::Valid if other => Answer::NotOwner,
         answer => answer,
     })

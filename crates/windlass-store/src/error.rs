@@ -8,6 +8,7 @@ use windlass_core::{ClaimError, DeclareError};
 
 use crate::encoding::DecodeError;
 use crate::name::NameError;
+use crate::transaction::LimitError;
 use crate::writer_wait::Blocker;
 
 /// A failure of the disk.
@@ -205,6 +206,9 @@ pub enum StoreError {
     /// A claim is invalid.
     #[error(transparent)]
     Claim(#[from] ClaimError),
+    /// A limit cannot be set, removed or used.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// A semaphore cannot be declared with this capacity.
     #[error(transparent)]
     Declare(#[from] DeclareError),
@@ -268,6 +272,7 @@ impl StoreError {
             self,
             StoreError::Name(_)
                 | StoreError::Claim(_)
+                | StoreError::Limit(_)
                 | StoreError::Declare(_)
                 | StoreError::UnknownRun { .. }
                 | StoreError::AmbiguousRun { .. }

@@ -10,8 +10,9 @@ use crate::process::{Liveness, Process, has_ended};
 /// What the store keeps of a name while it has no holder, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredName {
-    /// The slots of a semaphore; none for a lock.
-    pub capacity: Option<u32>,
+    /// The slots of a semaphore, or the steps of the amount of a limit; none for a lock, and for a limit that
+    /// was removed.
+    pub capacity: Option<u64>,
     /// The largest fencing token given out so far.
     pub token: Token,
     /// The largest arrival number of a waiter for it so far.
@@ -72,6 +73,25 @@ pub struct StoredLease {
     pub lease: Lease,
     /// The process behind the holder.
     pub owner: Owner,
+    /// The items that the holder has, of a limit with items.
+    pub items: Vec<String>,
+}
+
+/// The items of a limit, such as the numbers of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitItems {
+    /// Their names.
+    pub names: Vec<String>,
+    /// The name of the environment variable in which a holder finds its items.
+    pub variable_name: String,
+}
+
+impl LimitItems {
+    /// Returns the variable that tells a holder its items.
+    #[must_use]
+    pub fn variable(&self) -> (String, String) {
+        (self.variable_name.clone(), self.names.join(","))
+    }
 }
 
 /// Whether a lease is still valid.
@@ -104,8 +124,8 @@ impl StoredLease {
     /// That holds only where the caller named a process and nothing else works under the lease. The
     /// leader of a run and a command under a lock send heartbeats of their own; without them, they hang.
     pub(crate) fn is_vouched_for(&self, now: Timestamp) -> bool {
-        let named =
-            self.owner.tree.is_none() && matches!(self.name, Name::Lock(_) | Name::Semaphore(_));
+        let by_users = matches!(self.name, Name::Lock(_) | Name::Semaphore(_) | Name::Limit(_));
+        let named = self.owner.tree.is_none() && by_users;
         let is_alive = |process: &Process| process.liveness() == Liveness::Alive;
         named && self.lease.is_only_silent(now) && self.owner.process.as_ref().is_some_and(is_alive)
     }

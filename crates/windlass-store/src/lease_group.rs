@@ -6,12 +6,12 @@
 
 mod changes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass_core::{
-    CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Token,
-    Waiter,
+    Amount, CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal,
+    Token, Waiter,
 };
 
 use crate::clock::{Clock, ClockReading};
@@ -22,6 +22,8 @@ use crate::tables::{LeaseSnapshot, Meta};
 
 /// The bit above which a token carries the number of the boot during which it was given out.
 const BOOT_BIT: u32 = 40;
+/// How much of a limit an item counts.
+const STEPS_PER_ITEM: u64 = Amount::ONE.steps();
 /// How many boots fit above that bit in a database's signed integers.
 const MAX_BOOTS: u64 = 1 << (63 - BOOT_BIT);
 
@@ -34,6 +36,8 @@ pub(crate) struct LeaseGroup<'a> {
     /// The boots of the store, with this one counted.
     meta: Meta,
     owners: BTreeMap<(Name, Token), Owner>,
+    /// The items that holders have.
+    items: BTreeMap<(Name, Token), Vec<String>>,
     contacts: BTreeMap<HolderId, Contact>,
     /// Which processes have ended, as far as that was checked: one process may hold many names.
     gone: BTreeMap<Process, bool>,
@@ -91,7 +95,11 @@ impl<'a> LeaseGroup<'a> {
             clock,
             now,
             meta,
-            owners: leases.map(|s| ((s.name.clone(), s.lease.token), s.owner.clone())).collect(),
+            owners: leases
+                .clone()
+                .map(|s| ((s.name.clone(), s.lease.token), s.owner.clone()))
+                .collect(),
+            items: leases.map(|s| ((s.name.clone(), s.lease.token), s.items.clone())).collect(),
             contacts: stored.waiters.values().map(contact).collect(),
             gone: BTreeMap::new(),
             claimant: Claimant::default(),
@@ -130,6 +138,21 @@ impl<'a> LeaseGroup<'a> {
         for (holder, _) in self.contacts.iter().filter(|(_, contact)| contact.boot != *boot) {
             self.state.leave(holder, self.now.at);
         }
+    }
+
+    /// Gives the holder under `token` as many of the items `all` as its weight counts, of those that no holder
+    /// has.
+    pub(crate) fn assign_items(&mut self, name: &Name, token: Token, all: &[String]) {
+        let Some(lease) = self.state.leases(name).find(|lease| lease.token == token) else {
+            return;
+        };
+        let wanted = usize::try_from(lease.weight / STEPS_PER_ITEM).unwrap_or(usize::MAX);
+        let live: BTreeSet<Token> = self.state.leases(name).map(|lease| lease.token).collect();
+        let held = self.items.iter().filter(|((of, by), _)| of == name && live.contains(by));
+        let taken: BTreeSet<&String> = held.flat_map(|(_, items)| items).collect();
+        let free: Vec<_> = all.iter().filter(|item| !taken.contains(item)).cloned().collect();
+        let own = self.items.entry((name.clone(), token)).or_default();
+        own.extend(free.into_iter().take(wanted.saturating_sub(own.len())));
     }
 
     /// Returns the names that were loaded.
@@ -224,6 +247,18 @@ impl<'a> LeaseGroup<'a> {
             let leases = self.state.leases(name).filter(|lease| holders.contains(&lease.holder));
             leases.map(move |lease| (name, lease))
         })
+    }
+
+    /// Returns the capacity of a semaphore or limit.
+    pub(crate) fn capacity(&self, name: &Name) -> Option<u64> {
+        self.before.names.get(name).and_then(|stored| stored.capacity)
+    }
+
+    /// Returns holders with their wake-ups, as far as they have one.
+    pub(crate) fn wakeups_of(&self, holders: &[HolderId]) -> Vec<(HolderId, String)> {
+        let wakeup = |holder: &HolderId| self.contacts.get(holder)?.wakeup.clone();
+        let found = holders.iter().filter_map(|holder| Some((holder.clone(), wakeup(holder)?)));
+        found.collect()
     }
 
     /// Returns the waiters whose turn has come, with their wake-ups. A waiter whose process has ended

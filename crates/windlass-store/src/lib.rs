@@ -68,7 +68,7 @@ pub use clock::{BootClock, Clock, ClockReading, ManualClock};
 pub use encoding::{DecodeError, decode, encode};
 pub use error::{DiskFault, StoreError};
 pub use lease::{
-    HoldState, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,
+    HoldState, LimitItems, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,
 };
 pub use lease_group::Leftover;
 pub use memory::Memory;
@@ -84,8 +84,8 @@ pub use tables::{
     RequestTable, RunTables, StepTables, Tables,
 };
 pub use transaction::{
-    Claim, Claimed, Event, Events, Facts, Leases, NameView, OnRefusal, Orders, Refused, Request,
-    Requests, Runs, Transaction,
+    Claim, Claimed, Event, Events, Facts, Leases, LimitError, LimitKind, LimitRoom, Limits,
+    NameView, OnRefusal, Orders, Refused, Request, Requests, Runs, Transaction, check_limit_name,
 };
 pub use wakeup::{Topic, Wakeup};
 pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};

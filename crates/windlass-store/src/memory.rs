@@ -13,7 +13,7 @@ use windlass_core::{HolderId, Name, Presence, Timestamp, Waiter};
 
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::StoreError;
-use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::process::Process;
 use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
@@ -44,6 +44,7 @@ struct MemoryTables {
     names: BTreeMap<Name, StoredName>,
     leases: BTreeMap<(Name, HolderId), StoredLease>,
     waiters: BTreeMap<HolderId, StoredWaiter>,
+    limit_items: BTreeMap<String, LimitItems>,
     events: BTreeMap<u64, Event>,
     last_event: u64,
     requests: BTreeMap<u64, Request>,
@@ -167,10 +168,10 @@ impl LeaseTables for MemoryTransaction {
     fn queue_head(
         &self,
         name: &Name,
-        enough: u32,
+        enough: u64,
         counts: &dyn Fn(&Waiter) -> bool,
     ) -> Result<Vec<StoredWaiter>, StoreError> {
-        let (mut head, mut sum) = (Vec::new(), 0_u32);
+        let (mut head, mut sum) = (Vec::new(), 0_u64);
         for stored in self.queue(name) {
             if sum >= enough {
                 break;
@@ -187,6 +188,28 @@ impl LeaseTables for MemoryTransaction {
     fn ahead(&self, name: &Name, waiter: &Waiter, limit: usize) -> Result<usize, StoreError> {
         let earlier = self.queue(name).into_iter().filter(|s| rank(&s.waiter) < rank(waiter));
         Ok(earlier.take(limit).count())
+    }
+
+    fn limits(&self) -> Result<Vec<(Name, StoredName)>, StoreError> {
+        let tables = self.tables();
+        let limits = tables
+            .names
+            .iter()
+            .filter(|(name, stored)| matches!(name, Name::Limit(_)) && stored.capacity.is_some());
+        Ok(limits.map(|(name, stored)| (name.clone(), *stored)).collect())
+    }
+
+    fn limit_items(&self, limit: &str) -> Result<Option<LimitItems>, StoreError> {
+        Ok(self.tables().limit_items.get(limit).cloned())
+    }
+
+    fn put_limit_items(&self, limit: &str, items: Option<&LimitItems>) -> Result<(), StoreError> {
+        let known = &mut self.tables().limit_items;
+        match items {
+            Some(items) => drop(known.insert(limit.to_owned(), items.clone())),
+            None => drop(known.remove(limit)),
+        }
+        Ok(())
     }
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 
 use crate::error::StoreError;
-use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
 use crate::run::{RunEnd, RunListing, RunRecord};
@@ -40,8 +40,8 @@ pub struct Meta {
 pub struct LeaseQuery<'a> {
     /// The names that it is about.
     pub names: &'a [Name],
-    /// The holder whose place in the queue it may change, with the names for which that holder waits.
-    pub holder: Option<&'a HolderId>,
+    /// The holders whose places in the queue it depends on or may change, with the names for which they wait.
+    pub holders: &'a [&'a HolderId],
     /// How much of the queues.
     pub queues: QueuePart,
     /// When it is made.
@@ -49,11 +49,11 @@ pub struct LeaseQuery<'a> {
 }
 
 impl LeaseQuery<'_> {
-    /// Returns whether the head of a queue needs this waiter: it is not overdue, and is not the one that may
+    /// Returns whether the head of a queue needs this waiter: it is not overdue, and is none of those that may
     /// leave the queue now.
     #[must_use]
     pub fn counts(&self, waiter: &Waiter) -> bool {
-        self.holder != Some(&waiter.holder) && !waiter.is_overdue(self.at)
+        !self.holders.contains(&&waiter.holder) && !waiter.is_overdue(self.at)
     }
 }
 
@@ -72,7 +72,8 @@ pub struct LeaseSnapshot {
     /// What is known about the store as a whole.
     pub meta: Meta,
     /// The names of the query, and those that the loaded waiters need besides. A lock that nobody has
-    /// asked for yet is there as well, a semaphore that was not declared is not.
+    /// asked for yet is there as well; a semaphore that was not declared and a limit that was not set are
+    /// not.
     pub names: BTreeMap<Name, StoredName>,
     /// The leases on them.
     pub leases: Vec<StoredLease>,
@@ -139,7 +140,7 @@ pub trait LeaseTables {
     fn queue_head(
         &self,
         name: &Name,
-        enough: u32,
+        enough: u64,
         counts: &dyn Fn(&Waiter) -> bool,
     ) -> Result<Vec<StoredWaiter>, StoreError>;
 
@@ -155,11 +156,11 @@ pub trait LeaseTables {
     fn load(&self, query: &LeaseQuery<'_>) -> Result<LeaseSnapshot, StoreError> {
         let mut snapshot = LeaseSnapshot { meta: self.meta()?, ..LeaseSnapshot::default() };
         let mut names: BTreeSet<Name> = query.names.iter().cloned().collect();
-        if let Some(holder) = query.holder
-            && let Some(own) = self.waiter(holder)?
-        {
-            names.extend(own.waiter.needs.iter().map(|need| need.name.clone()));
-            snapshot.waiters.insert(holder.clone(), own);
+        for holder in query.holders {
+            if let Some(own) = self.waiter(holder)? {
+                names.extend(own.waiter.needs.iter().map(|need| need.name.clone()));
+                snapshot.waiters.insert((*holder).clone(), own);
+            }
         }
         names.iter().try_for_each(|name| load_name(self, name, query, &mut snapshot))?;
         // Whether one of these waiters can have its names depends on the others that it needs.
@@ -169,6 +170,15 @@ pub trait LeaseTables {
         others.try_for_each(|name| load_name(self, name, query, &mut snapshot))?;
         Ok(snapshot)
     }
+
+    /// Returns the limits of the store that are set, by name.
+    fn limits(&self) -> Result<Vec<(Name, StoredName)>, StoreError>;
+
+    /// Returns the items of a limit, if it has items.
+    fn limit_items(&self, limit: &str) -> Result<Option<LimitItems>, StoreError>;
+
+    /// Sets the items of a limit, or that it has none.
+    fn put_limit_items(&self, limit: &str, items: Option<&LimitItems>) -> Result<(), StoreError>;
 
     /// Stores what a decision has changed.
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError>;
@@ -182,11 +192,15 @@ fn load_name(
     snapshot: &mut LeaseSnapshot,
 ) -> Result<(), StoreError> {
     let stored = match tables.name(name)? {
+        // It was removed.
+        Some(stored) if matches!(name, Name::Limit(_)) && stored.capacity.is_none() => {
+            return Ok(());
+        }
         Some(stored) => {
             snapshot.leases.extend(tables.leases(Some(name))?);
             stored
         }
-        None if matches!(name, Name::Semaphore(_)) => return Ok(()),
+        None if matches!(name, Name::Semaphore(_) | Name::Limit(_)) => return Ok(()),
         None => StoredName::default(),
     };
     snapshot.names.insert(name.clone(), stored);

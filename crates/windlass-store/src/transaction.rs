@@ -8,6 +8,7 @@ mod claim;
 mod events;
 mod facts;
 mod leases;
+mod limits;
 mod orders;
 mod requests;
 mod runs;
@@ -21,6 +22,7 @@ pub use self::claim::{Claim, Claimed, OnRefusal, Refused};
 pub use self::events::{Event, Events};
 pub use self::facts::Facts;
 pub use self::leases::{Leases, NameView};
+pub use self::limits::{LimitError, LimitKind, LimitRoom, Limits, check_limit_name};
 pub use self::orders::Orders;
 pub use self::requests::{Request, Requests};
 pub use self::runs::Runs;
@@ -103,6 +105,12 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub fn leases(&self) -> Leases<'_> {
         Leases::new(self.tables, self.clock, &self.now, &self.notices)
+    }
+
+    /// Returns the limits that all runs and commands of the store share.
+    #[must_use]
+    pub fn limits(&self) -> Limits<'_> {
+        Limits::new(self.leases())
     }
 
     /// Returns the runs.

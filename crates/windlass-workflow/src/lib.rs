@@ -73,12 +73,12 @@ pub use guard::{Guard, GuardAction, GuardRetry};
 pub use param::{Param, ParamError, ParamErrors, ParamType};
 pub use plan::{Hooks, OnFailure, Plan};
 pub use rate::{StartRate, StartRateError};
-pub use resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, SemaphoreSpec};
+pub use resource::{Resource, ResourceKind, SHARED, SHORTEST_HEARTBEAT_TIMEOUT, SemaphoreSpec};
 pub use schema::json_schema;
 pub use script::{Command, Script, Shell};
 pub use selection::NoSuchStep;
 pub use shell::{MisplacedValue, ShellContext, ShellText, plain_words};
-pub use size::{SizeError, parse_size};
+pub use size::{SizeError, format_size, parse_size};
 pub use step::{
     Backoff, Execution, Jitter, Needs, Retry, SemaphoreSlots, Step, StepDependency, StepEnding,
     StepGate,

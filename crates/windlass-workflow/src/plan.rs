@@ -2,7 +2,7 @@
 //!
 //! The planner builds a plan; after that it does not change. Knows nothing of runs and attempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -68,6 +68,13 @@ impl Plan {
             matches!(resource.kind, ResourceKind::Count(_) | ResourceKind::Items { .. })
         });
         held.map(|resource| (resource.name.clone(), resource.kind.capacity())).collect()
+    }
+
+    /// Returns the names of the limits of the store that steps use.
+    #[must_use]
+    pub fn shared_limits(&self) -> BTreeSet<String> {
+        let used = self.steps.iter().flat_map(|step| step.needs.limits());
+        used.map(|(name, _)| name.to_owned()).collect()
     }
 
     /// Returns the variables of `[env]` for a hook: those whose values do not refer to `{step}` or

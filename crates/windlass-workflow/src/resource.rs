@@ -6,7 +6,7 @@ use windlass_core::Amount;
 
 use crate::rate::StartRate;
 
-/// A countable thing that the steps of a run share.
+/// A countable thing that the steps of a run share, or a name for a limit of the store.
 ///
 /// ```
 /// use windlass_workflow::ResourceKind;
@@ -21,11 +21,20 @@ use crate::rate::StartRate;
 pub struct Resource {
     /// The resource's name.
     pub name: String,
-    /// Its amount, items or rate.
+    /// Its amount, items, rate or limit.
     pub kind: ResourceKind,
 }
 
 impl Resource {
+    /// Returns the name under which steps count it: that of a limit of the store begins with [`SHARED`].
+    #[must_use]
+    pub fn counted_as(&self) -> String {
+        match &self.kind {
+            ResourceKind::Shared { limit } => format!("{SHARED}{limit}"),
+            _ => self.name.clone(),
+        }
+    }
+
     /// Returns the environment variable in which a step finds its items: the value of `env`, or else
     /// `WINDLASS_RESOURCE_` and the resource's name in capitals. Returns none for a resource without
     /// items.
@@ -65,6 +74,11 @@ pub enum ResourceKind {
         /// How many starts are possible at once.
         burst: u32,
     },
+    /// A limit that all users of the store share.
+    Shared {
+        /// The limit's name.
+        limit: String,
+    },
 }
 
 impl ResourceKind {
@@ -77,9 +91,22 @@ impl ResourceKind {
                 Amount::from(u32::try_from(items.len()).unwrap_or(u32::MAX))
             }
             ResourceKind::Rate { burst, .. } => Amount::from(*burst),
+            // Only the store knows.
+            ResourceKind::Shared { .. } => Amount::MAX,
         }
     }
 }
+
+/// What the name of a resource begins with that is a limit of the store.
+///
+/// ```
+/// let text = "[step.a]\nrun = 'true'\nuse = { 'shared.gpu' = 2 }";
+/// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
+/// let limits: Vec<_> = plan.steps[0].needs.limits().map(|(name, _)| name.to_owned()).collect();
+/// assert_eq!(limits, ["gpu"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub const SHARED: &str = "shared.";
 
 /// The minimum heartbeat timeout. A busy machine could not keep a shorter one.
 pub const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);

@@ -70,7 +70,8 @@ fn factor(unit: &str) -> Option<u64> {
 }
 
 /// Formats a number of bytes with the largest unit that leaves it a whole number.
-pub(crate) fn size_text(bytes: Amount) -> String {
+#[must_use]
+pub fn format_size(bytes: Amount) -> String {
     const UNITS: [(&str, u64); 4] =
         [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
     let unit = Amount::from(1).steps();
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn sizes_are_shown_in_the_largest_unit_that_leaves_them_whole() {
         for text in ["16G", "1536M", "1K", "1023", "0", "0.5", "2T"] {
-            assert_eq!(size_text(parse_size(text).expect(text)), text);
+            assert_eq!(format_size(parse_size(text).expect(text)), text);
         }
     }
 

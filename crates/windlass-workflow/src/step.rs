@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{EdgeKind, ResourceCost, RetryPolicy};
+use windlass_core::{Amount, EdgeKind, ResourceCost, RetryPolicy};
 
+use crate::resource::SHARED;
 use crate::script::{Command, Script};
 use crate::template::Template;
 
@@ -82,6 +83,14 @@ pub struct Needs {
     pub locks: Vec<Template>,
     /// The slots of semaphores.
     pub semaphores: Vec<SemaphoreSlots>,
+}
+
+impl Needs {
+    /// Returns the limits of the store among the resources, by name.
+    pub fn limits(&self) -> impl Iterator<Item = (&str, Amount)> {
+        let shared = |(name, amount)| Some((str::strip_prefix(name, SHARED)?, amount));
+        self.resources.iter().filter_map(shared).filter(|(_, amount)| *amount > Amount::ZERO)
+    }
 }
 
 /// What an attempt of a step executes, and where.

@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use windlass_server::{LeaseTerms, Name, check_name};
-use windlass_workflow::SHORTEST_HEARTBEAT_TIMEOUT;
+use windlass_server::{Amount, LeaseTerms, Name, Need, check_limit_name, check_name};
+use windlass_workflow::{SHARED, SHORTEST_HEARTBEAT_TIMEOUT};
 
+use super::limits::size;
 use super::{duration, whole};
 
 #[derive(Args)]
@@ -72,7 +73,7 @@ pub(crate) struct SemArguments {
     #[command(subcommand)]
     pub(crate) primitive: Option<SemPrimitive>,
 
-    /// The semaphore
+    /// The semaphore, or shared.NAME for a limit of the store
     #[arg(required = true, value_name = "NAME", value_parser = SemKind::name)]
     pub(crate) name: Option<Name>,
 
@@ -104,13 +105,41 @@ pub(crate) struct Holding {
 
 #[derive(Args)]
 pub(crate) struct Slots {
-    /// Take this many slots
-    #[arg(short = 'n', long, value_name = "SLOTS", default_value_t = 1, value_parser = whole::<u32>)]
-    pub(crate) weight: u32,
+    /// Take this many slots of a semaphore, or this amount of a limit, such as 2 or 8G
+    #[arg(short = 'n', long, value_name = "SLOTS", default_value = "1", value_parser = weight)]
+    weight: Weight,
 
     /// The capacity of the semaphore; required on first use
     #[arg(long, value_name = "SLOTS", value_parser = whole::<u32>)]
     pub(crate) capacity: Option<u32>,
+}
+
+/// How much to take: slots of a semaphore, or an amount of a limit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Weight {
+    Slots(u32),
+    Size(Amount),
+}
+
+impl Slots {
+    /// Returns what a caller needs of a name, and the capacity of the semaphore to declare first. Fails with
+    /// what is wrong with the arguments.
+    pub(crate) fn need(&self, name: &Name) -> Result<(Need, Option<u32>), String> {
+        let weight = match (name, self.weight, self.capacity) {
+            (Name::Limit(limit), _, Some(_)) => {
+                return Err(format!(
+                    "shared.{limit} is a limit of the store; set it with: windlass limits set {limit}=AMOUNT"
+                ));
+            }
+            (Name::Limit(_), Weight::Slots(slots), None) => Amount::from(slots).steps(),
+            (Name::Limit(_), Weight::Size(size), None) => size.steps(),
+            (_, Weight::Slots(slots), _) => u64::from(slots),
+            (_, Weight::Size(_), _) => {
+                return Err("--weight: write a whole number of slots".to_owned());
+            }
+        };
+        Ok((Need { name: name.clone(), weight }, self.capacity))
+    }
 }
 
 #[derive(Args)]
@@ -184,9 +213,13 @@ impl Kind for LockKind {
 }
 
 impl Kind for SemKind {
-    const HELP: &str = "The semaphore";
+    const HELP: &str = "The semaphore, or shared.NAME for a limit of the store";
 
     fn name(text: &str) -> Result<Name, String> {
+        if let Some(limit) = text.strip_prefix(SHARED) {
+            check_limit_name(limit).map_err(|error| error.to_string())?;
+            return Ok(Name::Limit(limit.to_owned()));
+        }
         checked(Name::Semaphore(text.to_owned()))
     }
 }
@@ -252,6 +285,16 @@ pub(crate) struct CheckArguments<K: Kind> {
 fn checked(name: Name) -> Result<Name, String> {
     check_name(&name).map_err(|error| error.to_string())?;
     Ok(name)
+}
+
+/// Reads how much to take. Only a limit has parts and sizes.
+fn weight(text: &str) -> Result<Weight, String> {
+    let slots = whole(text);
+    match (slots, size(text)) {
+        (Ok(slots), _) => Ok(Weight::Slots(slots)),
+        (Err(_), Ok(amount)) => Ok(Weight::Size(amount)),
+        (Err(error), Err(_)) => Err(error),
+    }
 }
 
 fn exit_code(text: &str) -> Result<u8, String> {

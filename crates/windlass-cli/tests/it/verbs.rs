@@ -55,6 +55,11 @@ fn holding_locks_and_slots() {
 }
 
 #[test]
+fn limits_that_all_share() {
+    check("limits");
+}
+
+#[test]
 fn guards_decisions_and_events() {
     check("ask");
 }

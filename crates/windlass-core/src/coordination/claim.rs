@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use super::{CoordinationEvent, CoordinationState, Entry, Machine};
-use crate::Timestamp;
 use crate::lease::{HolderId, LeaseTerms, Remains, Token};
 use crate::lock::LockAcquire;
 use crate::semaphore::{SemaphoreAcquire, WeightError};
 use crate::wait_queue::{Name, Need, Waiter};
+use crate::{Amount, Timestamp};
 
 /// A request for several names, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Claim {
     pub terms: LeaseTerms,
     /// Whether processes of the holder may be left once its lease is stale.
     pub remains: Remains,
+    /// A waiter that lets the claim have its place in the queue, and keeps it.
+    pub in_place_of: Option<HolderId>,
 }
 
 impl Claim {
@@ -32,7 +34,7 @@ impl Claim {
     #[must_use]
     pub fn new(holder: HolderId, needs: Vec<Need>) -> Self {
         let (terms, remains) = (LeaseTerms::default(), Remains::None);
-        Self { holder, needs, priority: 0, terms, remains }
+        Self { holder, needs, priority: 0, terms, remains, in_place_of: None }
     }
 }
 
@@ -81,7 +83,7 @@ pub struct NameRefusal {
     /// The name.
     pub name: Name,
     /// The number of its free slots.
-    pub available: u32,
+    pub available: u64,
     /// The holders, if too little is free.
     pub holders: Vec<HolderId>,
     /// The waiters before this claim for which the free slots are reserved, in order.
@@ -106,6 +108,22 @@ pub enum ClaimError {
     Undeclared {
         /// The semaphore's name.
         name: String,
+    },
+    /// The store has no limit of this name.
+    #[error("the store has no limit {name:?}; set it with: windlass limits set {name}=AMOUNT")]
+    NoLimit {
+        /// The limit's name.
+        name: String,
+    },
+    /// The claim needs more than a limit has.
+    #[error("requires {wanted} of limit {name:?}, but the limit is {limit}")]
+    AboveLimit {
+        /// The limit's name.
+        name: String,
+        /// How much the claim needs.
+        wanted: Amount,
+        /// The limit.
+        limit: Amount,
     },
     /// The claim needs a weight other than 1 of a lock.
     #[error("{name} has no slots: its weight must be 1")]
@@ -165,6 +183,16 @@ impl CoordinationState {
                 (Name::Semaphore(name), _) => {
                     return Err(ClaimError::Undeclared { name: name.clone() });
                 }
+                (Name::Limit(name), Some(Machine::Semaphore(semaphore))) => {
+                    semaphore.allows(*weight).map_err(|_| ClaimError::AboveLimit {
+                        name: name.clone(),
+                        wanted: Amount::from_steps(*weight),
+                        limit: Amount::from_steps(semaphore.capacity()),
+                    })?;
+                }
+                (Name::Limit(name), _) => {
+                    return Err(ClaimError::NoLimit { name: name.clone() });
+                }
                 _ if *weight != 1 => return Err(ClaimError::LockWeight { name: name.clone() }),
                 _ => {}
             }
@@ -177,14 +205,15 @@ impl CoordinationState {
     fn make_room(&mut self, claim: &Claim, now: Timestamp) {
         for need in &claim.needs {
             match need.name {
-                Name::Semaphore(_) => drop(self.reclaim_stale(&need.name, now)),
+                Name::Semaphore(_) | Name::Limit(_) => drop(self.reclaim_stale(&need.name, now)),
                 _ => self.notice_stale(&need.name, now),
             }
         }
     }
 
     fn refusals(&self, claim: &Claim, now: Timestamp) -> Vec<NameRefusal> {
-        let place = self.queue.place(&claim.holder, claim.priority);
+        let waiter = claim.in_place_of.as_ref().unwrap_or(&claim.holder);
+        let place = self.queue.place(waiter, claim.priority);
         claim.needs.iter().filter_map(|need| self.refusal(claim, need, place, now)).collect()
     }
 
@@ -205,7 +234,7 @@ impl CoordinationState {
             self.queue.ahead(bound, now).map(|waiter| (waiter, waiter.reserved(name)));
         let reservations: Vec<_> = reservations.filter(|(_, reserved)| *reserved > 0).collect();
         let reserved =
-            reservations.iter().fold(0_u32, |sum, (_, reserved)| sum.saturating_add(*reserved));
+            reservations.iter().fold(0_u64, |sum, (_, reserved)| sum.saturating_add(*reserved));
         if need.weight <= room.saturating_sub(reserved) {
             return None;
         }
@@ -218,8 +247,17 @@ impl CoordinationState {
         Some(NameRefusal { name: name.clone(), available, holders, ahead: ahead.collect() })
     }
 
+    /// Returns how much of a name a claim could take now that has the place of `waiter` in the queue, or else
+    /// the one that a new waiter of this priority would get.
+    #[must_use]
+    pub fn room_at(&self, name: &Name, waiter: &HolderId, priority: i64, now: Timestamp) -> u64 {
+        let place = self.queue.place(waiter, priority);
+        let ahead = self.queue.ahead(place, now).map(|waiter| waiter.reserved(name));
+        ahead.fold(self.room(name, None, now), u64::saturating_sub)
+    }
+
     /// Returns how much of a name no holder but `holder` has.
-    fn room(&self, name: &Name, holder: Option<&HolderId>, now: Timestamp) -> u32 {
+    fn room(&self, name: &Name, holder: Option<&HolderId>, now: Timestamp) -> u64 {
         let Some(entry) = self.names.get(name) else { return 1 };
         let slots = entry.machine.slots();
         let own = holder.filter(|holder| slots.lease(holder).is_some_and(|l| !l.is_stale(now)));
@@ -293,7 +331,7 @@ impl CoordinationState {
     /// cannot have its names is in the queue of one that it lacks, and that name's release finds it.
     pub fn notify(&mut self, now: Timestamp) {
         let Self { names, queue, notified, .. } = self;
-        let mut left: BTreeMap<Name, u32> = BTreeMap::new();
+        let mut left: BTreeMap<Name, u64> = BTreeMap::new();
         for waiter in queue.iter_mut().filter(|waiter| !waiter.is_overdue(now)) {
             let mut lacking = BTreeSet::new();
             for Need { name, weight } in &waiter.needs {

@@ -16,8 +16,8 @@ fn slots(name: &str) -> Name {
     Name::Semaphore(name.to_owned())
 }
 
-fn claim(holder: &str, needs: &[(Name, u32)]) -> Claim {
-    let need = |(name, weight): &(Name, u32)| Need { name: name.clone(), weight: *weight };
+fn claim(holder: &str, needs: &[(Name, u64)]) -> Claim {
+    let need = |(name, weight): &(Name, u64)| Need { name: name.clone(), weight: *weight };
     Claim::new(HolderId::new(holder), needs.iter().map(need).collect())
 }
 
@@ -223,13 +223,13 @@ fn claims_that_make_no_sense_change_nothing() {
     let before = state.export();
     let (x, s) = (lock("x"), slots("s"));
     let weight = |source| ClaimError::Weight { name: slots("s"), source };
-    let above = crate::WeightError::AboveCapacity { weight: u32::MAX, capacity: 2 };
+    let above = crate::WeightError::AboveCapacity { weight: u64::MAX, capacity: 2 };
     for (needs, error) in [
         (vec![], ClaimError::Nothing),
         (vec![(x.clone(), 1), (x.clone(), 1)], ClaimError::Twice { name: x.clone() }),
         (vec![(x.clone(), 2)], ClaimError::LockWeight { name: x.clone() }),
         (vec![(x.clone(), 1), (s.clone(), 0)], weight(crate::WeightError::Zero)),
-        (vec![(x, 1), (s, u32::MAX)], weight(above)),
+        (vec![(x, 1), (s, u64::MAX)], weight(above)),
     ] {
         assert_eq!(state.claim(&claim("a", &needs), at(0)), Err(error));
     }

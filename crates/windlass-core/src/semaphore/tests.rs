@@ -13,7 +13,7 @@ fn id(name: &str) -> HolderId {
     HolderId::new(name)
 }
 
-fn ask(slots: &mut Semaphore, name: &str, weight: u32, millis: u64) -> SemaphoreAcquire {
+fn ask(slots: &mut Semaphore, name: &str, weight: u64, millis: u64) -> SemaphoreAcquire {
     slots.acquire(&id(name), weight, TERMS, at(millis)).expect("a weight that can be had")
 }
 
@@ -56,7 +56,7 @@ fn impossible_weights_are_errors_and_change_nothing() {
     let mut slots = Semaphore::new(4);
     let before = slots.clone();
     assert_eq!(slots.acquire(&id("a"), 0, TERMS, at(0)), Err(WeightError::Zero));
-    for weight in [5, u32::MAX] {
+    for weight in [5, u64::MAX] {
         let error = slots.acquire(&id("a"), weight, TERMS, at(0));
         assert_eq!(error, Err(WeightError::AboveCapacity { weight, capacity: 4 }));
     }
@@ -65,7 +65,7 @@ fn impossible_weights_are_errors_and_change_nothing() {
 
 #[test]
 fn sums_never_wrap() {
-    let most = u32::MAX;
+    let most = u64::MAX;
     let leases = ["a", "b", "c"].map(|name| {
         let mut lease = Lease::new(id(name), Token(1), TERMS, at(0));
         lease.weight = most;

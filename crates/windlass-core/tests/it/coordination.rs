@@ -8,13 +8,13 @@ use windlass_core::{
     Answer, Claim, Claimed, CoordinationState, HolderId, LeaseTerms, Name, Need, Timestamp, Token,
 };
 
-const CAPACITY: u32 = 4;
+const CAPACITY: u64 = 4;
 const TIMEOUT_MS: u64 = 10;
 
 #[derive(Clone, Debug)]
 enum Call {
     /// Holder, names by number with their weights, priority.
-    Claim(u8, Vec<(u8, u32)>, i64),
+    Claim(u8, Vec<(u8, u64)>, i64),
     Release(u8, u8),
     Heartbeat(u8, u8),
     /// Release and heartbeat with an old token.
@@ -50,7 +50,7 @@ fn name(number: u8) -> Name {
     }
 }
 
-fn capacity(number: u8) -> u32 {
+fn capacity(number: u8) -> u64 {
     if number < 2 { 1 } else { CAPACITY }
 }
 
@@ -63,7 +63,7 @@ fn holder(number: u8) -> HolderId {
 struct Held {
     name: u8,
     holder: u8,
-    weight: u32,
+    weight: u64,
     token: u64,
     beat: u64,
 }
@@ -97,7 +97,7 @@ impl History {
         self.held.iter().filter(|held| self.now - held.beat <= TIMEOUT_MS)
     }
 
-    fn in_use(&self, name: u8, besides: u8) -> u32 {
+    fn in_use(&self, name: u8, besides: u8) -> u64 {
         let others = self.live().filter(|held| held.name == name && held.holder != besides);
         others.map(|held| held.weight).sum()
     }
@@ -121,10 +121,10 @@ impl History {
         self.check();
     }
 
-    fn claim(&mut self, who: u8, needs: &[(u8, u32)], priority: i64) {
-        let weight = |&(what, weight): &(u8, u32)| (what, weight.min(capacity(what)));
+    fn claim(&mut self, who: u8, needs: &[(u8, u64)], priority: i64) {
+        let weight = |&(what, weight): &(u8, u64)| (what, weight.min(capacity(what)));
         let needs: Vec<_> = needs.iter().map(weight).collect();
-        let need = |&(what, weight): &(u8, u32)| Need { name: name(what), weight };
+        let need = |&(what, weight): &(u8, u64)| Need { name: name(what), weight };
         let mut claim = Claim::new(holder(who), needs.iter().map(need).collect());
         claim.priority = priority;
         let heartbeat_timeout = Duration::from_millis(TIMEOUT_MS);
@@ -139,14 +139,14 @@ impl History {
             Claimed::Refused(refusals) => {
                 let alone = self.waiting.is_empty();
                 let full =
-                    |&(what, weight): &(u8, u32)| weight > capacity(what) - self.in_use(what, who);
+                    |&(what, weight): &(u8, u64)| weight > capacity(what) - self.in_use(what, who);
                 assert!(!alone || needs.iter().any(full), "refused for no reason: {refusals:?}");
                 self.waiting.insert(who);
             }
         }
     }
 
-    fn take(&mut self, who: u8, what: u8, weight: u32, token: u64) {
+    fn take(&mut self, who: u8, what: u8, weight: u64, token: u64) {
         assert!(weight <= capacity(what) - self.in_use(what, who), "more than there is");
         let (now, live) = (self.now, self.live().any(|h| h.holder == who && h.name == what));
         let same = |held: &&mut Held| held.holder == who && held.name == what;
@@ -210,7 +210,7 @@ impl History {
             let name = name(number);
             let live = self.state.leases(&name).filter(|lease| !lease.is_stale(self.at()));
             let live: Vec<_> = live.collect();
-            let sum: u32 = live.iter().map(|lease| lease.weight).sum();
+            let sum: u64 = live.iter().map(|lease| lease.weight).sum();
             assert!(sum <= capacity(number), "{live:?}");
             let listed = self.live().filter(|held| held.name == number).count();
             assert_eq!(live.len(), listed, "{live:?} and {:?}", self.held);

@@ -236,7 +236,7 @@ pub struct HolderView {
     /// The command line of that process, if it can be read.
     pub command: Option<String>,
     /// How many slots it has or wants.
-    pub weight: u32,
+    pub weight: u64,
     /// Its process has ended.
     pub gone: bool,
     /// How long it usually takes, if it is a step with earlier runs.

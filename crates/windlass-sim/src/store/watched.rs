@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 use windlass_store::{
     AttemptRecord, Decision, Event, EventTable, GuardWait, LeaseChanges, LeaseQuery, LeaseSnapshot,
-    LeaseTables, Life, Meta, OrderTables, Process, Request, RequestTable, RunEnd, RunListing,
-    RunRecord, RunTables, StepTables, StoreError, StoredLease, StoredName, StoredOrder,
+    LeaseTables, Life, LimitItems, Meta, OrderTables, Process, Request, RequestTable, RunEnd,
+    RunListing, RunRecord, RunTables, StepTables, StoreError, StoredLease, StoredName, StoredOrder,
     StoredReport, StoredWaiter, StoredWorker, Tables,
 };
 
@@ -46,9 +46,12 @@ pass_on! {
         fn leases_of_process(process: &Process) -> Vec<StoredLease>;
         fn is_held_as(name: &Name, token: Token) -> bool;
         fn waiters(name: Option<&Name>) -> Vec<StoredWaiter>;
-        fn queue_head(name: &Name, enough: u32, counts: &dyn Fn(&Waiter) -> bool) -> Vec<StoredWaiter>;
+        fn queue_head(name: &Name, enough: u64, counts: &dyn Fn(&Waiter) -> bool) -> Vec<StoredWaiter>;
         fn waiter(holder: &HolderId) -> Option<StoredWaiter>;
         fn ahead(name: &Name, waiter: &Waiter, limit: usize) -> usize;
+        fn limits() -> Vec<(Name, StoredName)>;
+        fn limit_items(limit: &str) -> Option<LimitItems>;
+        fn put_limit_items(limit: &str, items: Option<&LimitItems>) -> ();
         fn load(query: &LeaseQuery<'_>) -> LeaseSnapshot;
         fn save(changes: &LeaseChanges) -> ();
     }

@@ -33,10 +33,11 @@ impl LeaseGroup<'_> {
         let ended = before.clone().filter(|stored| !kept(&stored.lease.holder));
         changes.ended_leases.extend(ended.map(|s| (name.clone(), s.lease.holder.clone())));
         for lease in &after.leases {
-            if !before.clone().any(|stored| stored.lease == *lease) {
+            let items = self.items.get(&(name.clone(), lease.token)).cloned().unwrap_or_default();
+            if !before.clone().any(|stored| stored.lease == *lease && stored.items == items) {
                 let (name, lease) = (name.clone(), lease.clone());
                 let owner = self.owner(&name, lease.token);
-                changes.leases.push(StoredLease { name, lease, owner });
+                changes.leases.push(StoredLease { name, lease, owner, items });
             }
         }
     }

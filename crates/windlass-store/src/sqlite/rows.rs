@@ -11,7 +11,7 @@ use crate::process::Process;
 /// The columns of a lease, in the order in which [`lease`] reads them.
 pub(super) const LEASE: &str = "kind, name, holder, token, weight, since_ns, heartbeat_ns, \
     timeout_ns, max_hold_ns, presence, remains, since_ms, boot, pid, started, namespace, mark, \
-    group_leader, group_started, group_session, uid";
+    group_leader, group_started, group_session, uid, items";
 
 pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
     let terms = LeaseTerms {
@@ -32,7 +32,10 @@ pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
         tree: tree(row)?,
         uid: row.get(20)?,
     };
-    Ok(StoredLease { name: name_of(&row.get::<_, String>(0)?, row.get(1)?), lease, owner })
+    let items = row.get::<_, Option<String>>(21)?.map(|items| items_of(&items));
+    let (name, items) =
+        (name_of(&row.get::<_, String>(0)?, row.get(1)?), items.unwrap_or_default());
+    Ok(StoredLease { name, lease, owner, items })
 }
 
 /// Reads a process from column `boot` and the three after it.
@@ -80,8 +83,18 @@ pub(super) fn name_of(kind: &str, name: String) -> Name {
         "scheduler" => Name::Scheduler,
         "worker" => Name::Worker(name),
         "semaphore" => Name::Semaphore(name),
+        "limit" => Name::Limit(name),
         _ => Name::Lock(name),
     }
+}
+
+/// Returns the stored form of items, of which none contains a comma.
+pub(super) fn items_text(items: &[String]) -> String {
+    items.join(",")
+}
+
+pub(super) fn items_of(text: &str) -> Vec<String> {
+    text.split(',').map(str::to_owned).collect()
 }
 
 /// Returns a span in the stored form, at most the 292 years that fit.

@@ -6,10 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use windlass_core::{CoordinationStats, HolderId, Name, Need, Timestamp, Token, Waiter};
 
-use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
+use super::rows::{
+    LEASE, items_of, items_text, lease, name_of, nanos, nanos_at, presence_word, process,
+    remains_word,
+};
 use super::writer_lock::WriterLock;
 use crate::error::StoreError;
-use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::process::Process;
 use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
@@ -158,7 +161,7 @@ impl LeaseTables for SqliteTables<'_> {
     fn queue_head(
         &self,
         name: &Name,
-        enough: u32,
+        enough: u64,
         counts: &dyn Fn(&Waiter) -> bool,
     ) -> Result<Vec<StoredWaiter>, StoreError> {
         // The index that finds the names of a waiter has them in their order.
@@ -170,7 +173,7 @@ impl LeaseTables for SqliteTables<'_> {
         );
         let mut statement = self.sqlite.prepare_cached(&query)?;
         let mut rows = statement.query([name.kind(), name.text()])?;
-        let (mut head, mut sum) = (Vec::new(), 0_u32);
+        let (mut head, mut sum) = (Vec::new(), 0_u64);
         let (mut last, mut is_counted) = (None, false);
         while let Some(row) = rows.next()? {
             let found = waiter(row)?;
@@ -198,6 +201,33 @@ impl LeaseTables for SqliteTables<'_> {
         let (rank, arrival) = (rank(waiter), waiter.arrival);
         let values = params![name.kind(), name.text(), rank, arrival, limit];
         Ok(statement.query_row(values, |row| row.get(0))?)
+    }
+
+    fn limits(&self) -> Result<Vec<(Name, StoredName)>, StoreError> {
+        let query = "SELECT name FROM name WHERE kind = 'limit' AND capacity IS NOT NULL";
+        let names = self.all(query, [], |row| Ok(Name::Limit(row.get(0)?)))?;
+        let stored = |name: Name| Ok(self.name(&name)?.map(|stored| (name, stored)));
+        names.into_iter().filter_map(|name| stored(name).transpose()).collect()
+    }
+
+    fn limit_items(&self, limit: &str) -> Result<Option<LimitItems>, StoreError> {
+        let query = "SELECT items, variable FROM limit_items WHERE name = ?1";
+        self.one(query, [limit], |row| {
+            let names = items_of(&row.get::<_, String>(0)?);
+            Ok(LimitItems { names, variable_name: row.get(1)? })
+        })
+    }
+
+    fn put_limit_items(&self, limit: &str, items: Option<&LimitItems>) -> Result<(), StoreError> {
+        match items {
+            Some(LimitItems { names, variable_name }) => {
+                let upsert = "INSERT OR REPLACE INTO limit_items (name, items, variable)
+                    VALUES (?1, ?2, ?3)";
+                self.execute(upsert, params![limit, items_text(names), variable_name])?
+            }
+            None => self.execute("DELETE FROM limit_items WHERE name = ?1", [limit])?,
+        };
+        Ok(())
     }
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
@@ -295,9 +325,9 @@ impl SqliteTables<'_> {
     fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
         let upsert = format!(
             "INSERT OR REPLACE INTO lease ({LEASE}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-             ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+             ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)"
         );
-        let StoredLease { name, lease, owner } = stored;
+        let StoredLease { name, lease, owner, items } = stored;
         let process = owner.process.as_ref();
         let tree = owner.tree.as_ref();
         let group = tree.and_then(|tree| tree.group.as_ref());
@@ -323,6 +353,7 @@ impl SqliteTables<'_> {
             group.map(|group| group.started),
             group.map(|group| group.session),
             owner.uid,
+            (!items.is_empty()).then(|| items_text(items)),
         ];
         self.execute(&upsert, values)?;
         Ok(())

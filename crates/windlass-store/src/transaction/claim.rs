@@ -39,6 +39,8 @@ pub struct Claim<'a> {
     pub tree: Option<&'a ProcessTree>,
     /// Whether the claim joins the queue if it is refused.
     pub on_refusal: OnRefusal,
+    /// A waiter that lets the claim have its place in the queue, and keeps it.
+    pub in_place_of: Option<&'a HolderId>,
     /// The name of the [`Wakeup`](crate::Wakeup) to notify when its turn comes.
     pub wakeup: Option<&'a str>,
     /// Stale leases whose processes the caller has ended; see [`Refused::leftovers`].
@@ -58,6 +60,7 @@ impl<'a> Claim<'a> {
             waiter: None,
             tree: None,
             on_refusal: OnRefusal::Wait,
+            in_place_of: None,
             wakeup: None,
             ended: &[],
         }
@@ -75,6 +78,7 @@ impl<'a> Claim<'a> {
         let mut claim = CoreClaim::new(self.holder.clone(), self.needs.to_vec());
         claim.priority = self.priority;
         claim.terms = self.terms;
+        claim.in_place_of = self.in_place_of.cloned();
         claim.remains = if self.tree.is_some() { Remains::Possible } else { Remains::None };
         claim
     }

@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use windlass_core::{
-    Answer, Claimed as CoreClaimed, HolderId, Name, NameRefusal, Need, Token, Waiter,
+    Answer, Claimed as CoreClaimed, Hold, HolderId, Name, NameRefusal, Need, Token, Waiter,
 };
 
 use super::Notices;
 use super::claim::{Claim, Claimed, OnRefusal, Refused};
+use super::limits::check_items;
 use crate::clock::{Clock, ClockReading};
 use crate::error::StoreError;
 use crate::lease::{ProcessGroup, StoredLease, StoredName, StoredWaiter};
@@ -39,10 +40,10 @@ pub struct NameView {
 
 /// The leases of a store and the queue for them, within a [`Transaction`](super::Transaction).
 pub struct Leases<'a> {
-    tables: &'a dyn LeaseTables,
+    pub(super) tables: &'a dyn LeaseTables,
     clock: &'a dyn Clock,
-    now: &'a ClockReading,
-    notices: &'a Notices,
+    pub(super) now: &'a ClockReading,
+    pub(super) notices: &'a Notices,
 }
 
 impl<'a> Leases<'a> {
@@ -59,11 +60,16 @@ impl<'a> Leases<'a> {
     pub fn declare(&self, name: &str, capacity: u32) -> Result<(), StoreError> {
         let key = Name::Semaphore(name.to_owned());
         check_name(&key)?;
-        if self.tables.name(&key)?.is_some_and(|stored| stored.capacity == Some(capacity)) {
+        if self
+            .tables
+            .name(&key)?
+            .is_some_and(|stored| stored.capacity == Some(u64::from(capacity)))
+        {
             return Ok(());
         }
         // Any waiter keeps the capacity from being changed, however far back it is.
-        self.decide(slice::from_ref(&key), None, QueuePart::Whole, |group| {
+        let capacity = u64::from(capacity);
+        self.decide(slice::from_ref(&key), &[], QueuePart::Whole, |group| {
             let now = group.now().at;
             let Err(in_use) = group.state.declare(name, capacity, now) else { return Ok(()) };
             // All of its holders and waiters may be dead.
@@ -83,7 +89,10 @@ impl<'a> Leases<'a> {
         let claimed = match self.refuse(&mut group, claim)? {
             Some(refused) => Claimed::Refused(refused),
             None => match group.state.claim(&claim.for_core(), group.now().at)? {
-                CoreClaimed::Held(holds) => Claimed::Held(holds),
+                CoreClaimed::Held(holds) => {
+                    self.assign_items(&mut group, &holds)?;
+                    Claimed::Held(holds)
+                }
                 CoreClaimed::Refused(refusals) => unreachable!("{refusals:?} were checked for"),
             },
         };
@@ -92,6 +101,30 @@ impl<'a> Leases<'a> {
             self.notices.remove_turn(claim.holder);
         }
         Ok(claimed)
+    }
+
+    /// Refuses claims of parts of items.
+    fn check_items(&self, needs: &[Need]) -> Result<(), StoreError> {
+        for need in needs {
+            if let Name::Limit(limit) = &need.name
+                && self.tables.limit_items(limit)?.is_some()
+            {
+                check_items(need)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a holder its items of limits that have items.
+    fn assign_items(&self, group: &mut LeaseGroup<'_>, holds: &[Hold]) -> Result<(), StoreError> {
+        for Hold { name, token, .. } in holds {
+            if let Name::Limit(limit) = name
+                && let Some(items) = self.tables.limit_items(limit)?
+            {
+                group.assign_items(name, *token, &items.names);
+            }
+        }
+        Ok(())
     }
 
     /// Returns why a claim would be refused, and joins the queue if it is. A claim that would succeed
@@ -107,8 +140,11 @@ impl<'a> Leases<'a> {
     /// because of them.
     fn load_for(&self, claim: &Claim<'_>) -> Result<LeaseGroup<'a>, StoreError> {
         let (names, core) = (claim.names()?, claim.for_core());
+        self.check_items(claim.needs)?;
+        let places: Vec<_> =
+            [Some(claim.holder), claim.in_place_of].into_iter().flatten().collect();
         loop {
-            let mut group = self.load(&names, Some(claim.holder), QueuePart::Head)?;
+            let mut group = self.load(&names, &places, QueuePart::Head)?;
             group.set_claimant(claim.holder, claim.claimant());
             for (name, token) in claim.ended {
                 group.state.clear_remains(name, *token);
@@ -164,7 +200,7 @@ impl<'a> Leases<'a> {
         holder: &HolderId,
         token: Token,
     ) -> Result<Answer, StoreError> {
-        self.decide(slice::from_ref(name), None, QueuePart::Head, |group| {
+        self.decide(slice::from_ref(name), &[], QueuePart::Head, |group| {
             Ok(group.state.release(name, holder, token, group.now().at))
         })
     }
@@ -176,7 +212,7 @@ impl<'a> Leases<'a> {
         holder: &HolderId,
         token: Token,
     ) -> Result<Answer, StoreError> {
-        self.decide(slice::from_ref(name), None, QueuePart::Head, |group| {
+        self.decide(slice::from_ref(name), &[], QueuePart::Head, |group| {
             Ok(group.state.heartbeat(name, holder, token, group.now().at))
         })
     }
@@ -200,7 +236,7 @@ impl<'a> Leases<'a> {
         name: &Name,
         token: Token,
     ) -> Result<(Answer, Option<HolderId>), StoreError> {
-        self.decide(slice::from_ref(name), None, QueuePart::Head, |group| {
+        self.decide(slice::from_ref(name), &[], QueuePart::Head, |group| {
             let held: Vec<_> = group.state.leases(name).cloned().collect();
             let owner = held.iter().find(|lease| lease.token == token);
             let holders = held.iter().map(|lease| lease.holder.clone()).collect();
@@ -253,7 +289,7 @@ impl<'a> Leases<'a> {
 
     /// Removes a holder from the queue, if it waits.
     pub fn leave_queue(&self, holder: &HolderId) -> Result<(), StoreError> {
-        self.decide(&[], Some(holder), QueuePart::Head, |group| {
+        self.decide(&[], &[holder], QueuePart::Head, |group| {
             group.state.leave(holder, group.now().at);
             Ok(())
         })
@@ -279,7 +315,7 @@ impl<'a> Leases<'a> {
 
     /// Returns the first waiters that these names have refused, also overdue ones, in the order of the
     /// queue: of each name until their weights add up to `enough`.
-    pub fn first_waiters(&self, needs: &[Need], enough: u32) -> Result<Vec<Waiter>, StoreError> {
+    pub fn first_waiters(&self, needs: &[Need], enough: u64) -> Result<Vec<Waiter>, StoreError> {
         let mut waiters = Vec::new();
         for Need { name, .. } in needs {
             waiters.append(&mut self.tables.queue_head(name, enough, &|_| true)?);
@@ -324,14 +360,14 @@ impl<'a> Leases<'a> {
     }
 
     /// Loads what a change of `names` and of the holder's place depends on, makes it, and saves the result.
-    fn decide<T>(
+    pub(super) fn decide<T>(
         &self,
         names: &[Name],
-        holder: Option<&HolderId>,
+        holders: &[&HolderId],
         queues: QueuePart,
         change: impl FnOnce(&mut LeaseGroup<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut group = self.load(names, holder, queues)?;
+        let mut group = self.load(names, holders, queues)?;
         let result = change(&mut group)?;
         self.save(group)?;
         Ok(result)
@@ -340,10 +376,10 @@ impl<'a> Leases<'a> {
     fn load(
         &self,
         names: &[Name],
-        holder: Option<&HolderId>,
+        holders: &[&HolderId],
         queues: QueuePart,
     ) -> Result<LeaseGroup<'a>, StoreError> {
-        let query = LeaseQuery { names, holder, queues, at: self.now.at };
+        let query = LeaseQuery { names, holders, queues, at: self.now.at };
         LeaseGroup::new(self.tables.load(&query)?, self.clock, self.now)
     }
 
@@ -354,7 +390,7 @@ impl<'a> Leases<'a> {
             if !group.lacks_waiters() {
                 return Ok(());
             }
-            group = self.load(&group.names(), None, QueuePart::Head)?;
+            group = self.load(&group.names(), &[], QueuePart::Head)?;
             group.state.notify(self.now.at);
         }
     }

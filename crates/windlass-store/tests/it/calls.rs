@@ -48,10 +48,10 @@ impl History {
         let mut needs = BTreeMap::new();
         for _ in 0..=self.random.below(3) {
             let number = self.random.below(5);
-            let weight = 1 + self.random.below(u64::from(CAPACITY)) as u32;
+            let weight = 1 + self.random.below(u64::from(CAPACITY));
             needs.insert(number, weight);
         }
-        let need = |(number, weight): (u64, u32)| match number {
+        let need = |(number, weight): (u64, u64)| match number {
             0..3 => Need::one(Name::Lock(number.to_string())),
             _ => Need { name: Name::Semaphore(number.to_string()), weight },
         };
@@ -96,7 +96,7 @@ impl History {
         let mut waiters = BTreeMap::new();
         for view in self.store.overview().expect("the store works") {
             let capacity = view.stored.capacity.unwrap_or(1);
-            let held: u32 = view.leases.iter().map(|stored| stored.lease.weight).sum();
+            let held: u64 = view.leases.iter().map(|stored| stored.lease.weight).sum();
             assert!(held <= capacity, "{}: {held} of {capacity}", view.name);
             let all = view.waiters.into_iter();
             waiters.extend(all.map(|stored| (stored.waiter.holder.clone(), stored)));

@@ -7,6 +7,7 @@
 mod events;
 mod journal;
 mod leases;
+mod limits;
 mod queue;
 mod tokens;
 
@@ -206,6 +207,13 @@ suite! {
         extreme_times_are_kept
         stats_are_kept_by_name
         a_check_returns_the_holder_of_a_token;
+    limits:
+        a_limit_is_shared_by_weight_and_changes_while_it_is_in_use
+        a_limit_that_is_not_set_or_too_small_is_refused
+        no_two_holders_have_the_same_item
+        a_limit_in_use_is_not_removed_and_its_tokens_outlive_it
+        a_lower_limit_wakes_the_waiters_that_need_more
+        a_participant_takes_what_those_before_its_place_leave;
     queue:
         waiters_are_served_first_in_first_out
         a_waiter_reserves_only_the_names_that_refused_it

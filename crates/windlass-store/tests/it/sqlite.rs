@@ -228,7 +228,8 @@ fn sixth_version(dir: &Path) -> Connection {
     let store = Connection::open(dir.join("store.db")).expect("the file");
     store
         .execute_batch(
-            "ALTER TABLE run DROP COLUMN priority;
+            "DROP TABLE limit_items; ALTER TABLE lease DROP COLUMN items;
+             ALTER TABLE run DROP COLUMN priority;
              DROP INDEX queue; DROP INDEX lease_by_process;
              ALTER TABLE ticket_name DROP COLUMN rank; ALTER TABLE ticket_name DROP COLUMN arrival;
              ALTER TABLE meta ADD COLUMN arrivals INTEGER NOT NULL DEFAULT 0;

@@ -169,14 +169,14 @@ impl Untagged for Quantity {
 pub(crate) enum ResourceEntry {
     /// Its amount.
     Quantity(Quantity),
-    /// Its items, or its rate.
+    /// Its items, its rate, or the limit of the store that it is.
     Table(ResourceTable),
 }
 
 impl Untagged for ResourceEntry {
     const EXPECTED: &'static str =
-        "a number, a size such as \"16G\", or a table with `items` or `rate`";
-    const FIELDS: &'static [&'static str] = &["items", "env", "rate", "burst"];
+        "a number, a size such as \"16G\", or a table with `items`, `rate` or `shared`";
+    const FIELDS: &'static [&'static str] = &["items", "env", "rate", "burst", "shared"];
 
     fn from_text(text: &str) -> Option<Self> {
         Quantity::from_text(text).map(Self::Quantity)
@@ -195,7 +195,7 @@ impl Untagged for ResourceEntry {
     }
 }
 
-/// A resource of named items, or with a rate.
+/// A resource of named items, with a rate, or that is a limit of the store.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Resource")]
@@ -209,6 +209,8 @@ pub(crate) struct ResourceTable {
     /// How many starts are possible at once. Default: the number in `rate`.
     #[schemars(range(min = 1))]
     pub(crate) burst: Field<i64>,
+    /// The limit of the store that steps use under this name; see `windlass limits`.
+    pub(crate) shared: Field<String>,
 }
 
 /// A parameter: its default value, or a table.

@@ -8,12 +8,13 @@ use std::ops::Range;
 use windlass_core::{Amount, ResourceCost};
 
 use super::amounts::amount;
+use super::resources::limit_error;
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::Quantity;
 use crate::guard::Guard;
-use crate::resource::{Resource, ResourceKind, SemaphoreSpec};
-use crate::size::size_text;
+use crate::resource::{Resource, ResourceKind, SHARED, SemaphoreSpec};
+use crate::size::format_size;
 use crate::spanned::{Entries, Field, Key};
 
 pub(super) struct NameIndex<'a> {
@@ -47,6 +48,7 @@ impl<'a> NameIndex<'a> {
         diagnostics: &Diagnostics,
         mut cost: ResourceCost,
     ) -> ResourceCost {
+        let mut seen: HashMap<String, &str> = HashMap::new();
         for (key, quantity, span) in field.entries() {
             let name = key.as_str();
             let subject = format!("{owner}: `use.{name}`");
@@ -54,7 +56,20 @@ impl<'a> NameIndex<'a> {
                 continue;
             };
             let usage = ResourceUse { owner, quantity, amount };
+            let limit = name.strip_prefix(SHARED);
+            let counted = self.resources.get(name).map(|resource| resource.counted_as());
+            let counted = counted.unwrap_or_else(|| name.to_owned());
+            if let Some(other) = seen.insert(counted.clone(), name) {
+                let message = format!("{owner} uses one limit twice: as `{other}` and as `{name}`");
+                let error = Diagnostic::new(key.span.clone(), message, "the same limit");
+                diagnostics.error(error.help("leave one of them out"));
+            }
             match self.resources.get(name) {
+                None if limit.is_some() => {
+                    limit_error(limit.unwrap_or_default(), key.span.clone())
+                        .into_iter()
+                        .for_each(|error| diagnostics.error(error));
+                }
                 None => diagnostics.error(self.unknown_resource(&usage, key, diagnostics)),
                 Some(resource) => {
                     if let Some(error) = usage.never_fits(resource, span) {
@@ -62,7 +77,7 @@ impl<'a> NameIndex<'a> {
                     }
                 }
             }
-            cost = cost.with(name, amount);
+            cost = cost.with(counted, amount);
         }
         cost
     }
@@ -103,7 +118,7 @@ impl ResourceUse<'_> {
     /// Formats an amount as a size if the file writes this one as a size.
     fn formatted(&self, amount: Amount) -> String {
         match self.quantity {
-            Quantity::Text(_) => size_text(amount),
+            Quantity::Text(_) => format_size(amount),
             _ => amount.to_string(),
         }
     }
@@ -111,6 +126,9 @@ impl ResourceUse<'_> {
     fn never_fits(&self, resource: &Resource, span: Range<usize>) -> Option<Diagnostic> {
         let (owner, name) = (self.owner, &resource.name);
         let amount = self.formatted(self.amount);
+        if matches!(resource.kind, ResourceKind::Shared { .. }) {
+            return None;
+        }
         let whole = self.amount.steps().is_multiple_of(Amount::from(1).steps());
         if !whole && !matches!(resource.kind, ResourceKind::Count(_)) {
             let message =

@@ -13,13 +13,22 @@ use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::{File, ResourceEntry, ResourceTable, SemaphoreTable};
 use crate::rate::{StartRate, StartRateError};
-use crate::resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, SemaphoreSpec};
+use crate::resource::{Resource, ResourceKind, SHARED, SHORTEST_HEARTBEAT_TIMEOUT, SemaphoreSpec};
 use crate::spanned::{Key, Spanned};
 
 pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource> {
     let mut resources = Vec::new();
     for (key, entry, span) in file.resource.entries() {
         let name = key.as_str();
+        if name.starts_with(SHARED) {
+            let message = format!("`{name}` cannot be the name of a resource");
+            let help = format!(
+                "names that begin with `{SHARED}` are limits of the store, which `windlass limits` sets; \
+                 steps use them as they are"
+            );
+            let error = Diagnostic::new(key.span.clone(), message, "invalid name");
+            diagnostics.error(error.help(help));
+        }
         if name == SLOTS {
             let message = format!("`{SLOTS}` cannot be the name of a resource");
             let help = "how many steps run at once is `concurrency`, at the top of the file";
@@ -67,13 +76,16 @@ struct ResourceReader<'a> {
 
 impl ResourceReader<'_> {
     fn kind(&self, table: &ResourceTable, span: Range<usize>) -> Option<ResourceKind> {
+        if let Some((limit, span)) = table.shared.with_span() {
+            return self.shared(table, limit, span);
+        }
         let (wrong, help) = match (table.items.is_present(), table.rate.is_present()) {
             (true, true) => {
                 ("has both `items` and `rate`", "make two resources of it, and let steps use both")
             }
             (false, false) => (
-                "has neither `items` nor `rate`",
-                "write a number, or a table with `items` or `rate`",
+                "has neither `items` nor `rate` nor `shared`",
+                "write a number, or a table with `items`, `rate` or `shared`",
             ),
             (false, true) if table.env.is_present() => (
                 "has an `env`, and no items to tell a step about",
@@ -88,6 +100,28 @@ impl ResourceReader<'_> {
         let message = format!("resource `{}` {wrong}", self.name);
         self.diagnostics.error(Diagnostic::new(span, message, "cannot be counted").help(help));
         None
+    }
+
+    /// Reads a name for a limit of the store.
+    fn shared(
+        &self,
+        table: &ResourceTable,
+        limit: &str,
+        span: Range<usize>,
+    ) -> Option<ResourceKind> {
+        let others = [table.items.is_present(), table.env.is_present(), table.rate.is_present()];
+        if others.contains(&true) || table.burst.is_present() {
+            let message =
+                format!("resource `{}` is a limit of the store, and has its own", self.name);
+            let help = "leave everything but `shared` out: the amount and the items are those that \
+                        `windlass limits` sets";
+            self.diagnostics.error(Diagnostic::new(span, message, "said twice").help(help));
+            return None;
+        }
+        if let Some(error) = limit_error(limit, span) {
+            self.diagnostics.error(error);
+        }
+        Some(ResourceKind::Shared { limit: limit.to_owned() })
     }
 
     fn items(&self, table: &ResourceTable) -> Option<ResourceKind> {
@@ -156,6 +190,24 @@ impl ResourceReader<'_> {
         }
         read.unwrap_or(u32::MAX)
     }
+}
+
+/// Returns the error for a name that no limit of a store can have.
+pub(super) fn limit_error(name: &str, span: Range<usize>) -> Option<Diagnostic> {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let (message, help) = if name == SLOTS {
+        let help = "how many steps a worker executes at a time is its --slots";
+        (format!("`{SLOTS}` cannot be the name of a limit"), help.to_owned())
+    } else if let Some(rest) = name.strip_prefix(SHARED) {
+        let help = format!("leave the prefix out: \"{rest}\"");
+        (format!("`{name}` cannot be the name of a limit"), help)
+    } else if name.starts_with(char::is_alphanumeric) && name.chars().all(plain) {
+        return None;
+    } else {
+        let help = "use letters, digits, dots, dashes and underscores, such as \"gpu\"";
+        (format!("{name:?} cannot be the name of a limit"), help.to_owned())
+    };
+    Some(Diagnostic::new(span, message, "invalid name").help(help))
 }
 
 pub(super) fn semaphores(file: &File, diagnostics: &Diagnostics) -> Vec<SemaphoreSpec> {

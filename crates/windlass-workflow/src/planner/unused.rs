@@ -8,6 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::file::File;
 use crate::guard::GuardAction;
 use crate::plan::Plan;
+use crate::step::Step;
 
 pub(super) fn warn(file: &File, plan: &Plan, texts: &TextReader<'_>) {
     // A file without steps is for `windlass guard`.
@@ -37,10 +38,10 @@ fn unused_guards(file: &File, plan: &Plan, texts: &TextReader<'_>) {
 }
 
 fn unused_resources(file: &File, plan: &Plan, texts: &TextReader<'_>) {
-    for (key, ..) in file.resource.entries() {
-        let name = key.as_str();
-        if !plan.steps.iter().any(|step| step.needs.resources.iter().any(|(used, _)| used == name))
-        {
+    for ((key, ..), resource) in file.resource.entries().zip(&plan.resources) {
+        let (name, counted) = (key.as_str(), resource.counted_as());
+        let uses = |step: &Step| step.needs.resources.amount(&counted).is_some();
+        if !plan.steps.iter().any(uses) {
             let message = format!("no step uses the resource `{name}`");
             let help = format!("add use = {{ {name} = 1 }} to a step, or leave it out");
             texts.diagnostics.lint(Diagnostic::new(key.span.clone(), message, "unused").help(help));

@@ -20,7 +20,7 @@ use crate::schedule::Schedule;
 
 /// How many slots' waiters of a queue are looked at for one commit. If more of a run can go on, the wake-up of the
 /// next one brings the next commit.
-const LOOKED_AT: u32 = 64;
+const LOOKED_AT: u64 = 64;
 
 /// Claims names for the attempts of a run, within one transaction.
 pub(in crate::coordinator) struct NameClaims<'a> {

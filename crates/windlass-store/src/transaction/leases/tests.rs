@@ -9,6 +9,7 @@ use super::*;
 use crate::backend::{Backend, Durability};
 use crate::clock::ManualClock;
 use crate::error::StoreError;
+use crate::lease::LimitItems;
 use crate::memory::Memory;
 use crate::sqlite::{Network, Sqlite};
 use crate::tables::Meta;
@@ -59,7 +60,7 @@ impl LeaseTables for Counted<'_> {
     fn queue_head(
         &self,
         name: &Name,
-        enough: u32,
+        enough: u64,
         counts: &dyn Fn(&Waiter) -> bool,
     ) -> Result<Vec<StoredWaiter>, StoreError> {
         self.tables.queue_head(name, enough, &|waiter| self.one(counts(waiter)))
@@ -73,6 +74,18 @@ impl LeaseTables for Counted<'_> {
         let ahead = self.tables.ahead(name, waiter, limit)?;
         self.rows.update(|sum| sum + ahead);
         Ok(ahead)
+    }
+
+    fn limits(&self) -> Result<Vec<(Name, StoredName)>, StoreError> {
+        self.tables.limits().map(|limits| self.all(limits))
+    }
+
+    fn limit_items(&self, limit: &str) -> Result<Option<LimitItems>, StoreError> {
+        self.tables.limit_items(limit).map(|items| self.one(items))
+    }
+
+    fn put_limit_items(&self, limit: &str, items: Option<&LimitItems>) -> Result<(), StoreError> {
+        self.tables.put_limit_items(limit, items).map(|()| self.one(()))
     }
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
