@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use windlass_core::{Grant, WorkId};
-use windlass_store::{Name, NameError, Need, check_name};
+use windlass_store::{LimitError, Name, NameError, Need, check_name};
 use windlass_workflow::{
     Command, EventPattern, EventPatternError, MissingValue, Plan, Script, Step, Template, Variable,
 };
@@ -62,6 +62,9 @@ pub(crate) enum ResolveError {
     /// A name that it holds was lost before it could start.
     #[error("{name} was lost before, {how}")]
     Lost { name: Name, how: &'static str },
+    /// A limit of the store has changed so that it cannot have what it needs.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// An earlier attempt goes on.
     #[error("processes {pids:?} of an earlier attempt could not be ended")]
     Unended { pids: Vec<u32> },
@@ -130,14 +133,18 @@ impl<'a> CommandResolver<'a> {
         Ok(order)
     }
 
-    /// Returns the locks and the slots of semaphores that an attempt needs.
+    /// Returns the locks, the slots of semaphores and the limits of the store that an attempt needs.
     pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, ResolveError> {
         let locks = self.locks(grant)?.into_iter().map(Need::one);
         let slots = self.step(grant.work).needs.semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
             Need { name: Name::Semaphore(name), weight: u64::from(slots.weight) }
         });
-        Ok(locks.chain(slots).collect())
+        let limits = self.step(grant.work).needs.limits().map(|(limit, amount)| Need {
+            name: Name::Limit(limit.to_owned()),
+            weight: amount.steps(),
+        });
+        Ok(locks.chain(slots).chain(limits).collect())
     }
 
     /// Returns each lock once, also if two of them resolve to the same name.

@@ -46,7 +46,7 @@ pub use self::attached::{AttachedRun, FollowEnd};
 use self::attempts::LocalAttempts;
 pub use self::error::RunError;
 use self::journal::{Expected, Leader, StoreJournal, declare};
-pub(crate) use self::journal::{end_leftovers, read_wal};
+pub(crate) use self::journal::{end_leftovers, expect_limits, read_wal};
 pub use self::requests::{Ask, Pause, ask, ask_to_pause, ask_to_retry};
 pub(crate) use self::requests::{announce_decision, forget_requests};
 use self::run_loop::RunLoop;
@@ -116,6 +116,7 @@ impl Coordinator {
             let parent = nesting::parent(transaction)?;
             run.id = transaction.runs().new_id()?;
             declare(transaction, schedule.plan())?;
+            expect_limits(transaction, schedule.plan())?;
             transaction.runs().insert(&run)?;
             let leader = Leader::claim(transaction, run.clone(), process.clone())?
                 .expect("no other process knows it yet");
@@ -325,7 +326,8 @@ fn heeds_events(plan: &Plan) -> bool {
 
 /// Returns whether a step needs names that all users of the store share.
 fn needs_names(step: &Step) -> bool {
-    !step.needs.locks.is_empty() || !step.needs.semaphores.is_empty()
+    let needs = &step.needs;
+    !needs.locks.is_empty() || !needs.semaphores.is_empty() || needs.limits().next().is_some()
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ mod nesting;
 mod orphans;
 mod outputs;
 mod own_logs;
+mod participant;
 mod poll;
 mod primitive;
 mod proc_fs;

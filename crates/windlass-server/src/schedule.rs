@@ -15,12 +15,14 @@ use windlass_workflow::{OnFailure, Plan, Step, StepDependency};
 
 use self::capacity::RunCapacity;
 pub(crate) use self::capacity::SharedCapacity;
+pub(crate) use self::limits::LimitWait;
 use crate::clock::Clock;
 use crate::outputs;
 
 mod capacity;
 mod deadlines;
 mod explaining;
+mod limits;
 mod names;
 mod reopening;
 
@@ -43,6 +45,10 @@ pub(crate) struct Schedule {
     facts: Vec<Fact>,
     transitions: Vec<Transition>,
     names: NameQueues,
+    /// The works that use limits of the store.
+    limited: Vec<WorkId>,
+    /// Whether one of them waits for a limit.
+    waits_for_limits: bool,
     /// The works that have blocked others, as far as a caller has asked.
     blamed: BTreeMap<WorkId, WorkId>,
 }
@@ -68,7 +74,11 @@ impl Schedule {
         config.seed = clock.now().as_nanos();
         let places = plan.steps.iter().enumerate();
         Self {
-            places: places.map(|(place, step)| (step.name.clone(), place)).collect(),
+            places: places.clone().map(|(place, step)| (step.name.clone(), place)).collect(),
+            limited: places
+                .filter(|(_, step)| step.needs.limits().next().is_some())
+                .map(|(place, _)| WorkId::from_index(place))
+                .collect(),
             plan,
             engine: Engine::new(config, capacity.client()),
             capacity,
@@ -77,6 +87,7 @@ impl Schedule {
             past: None,
             facts: Vec::new(),
             transitions: Vec::new(),
+            waits_for_limits: false,
             names: NameQueues::default(),
             blamed: BTreeMap::new(),
         }

@@ -186,6 +186,12 @@ impl CapacityTree {
         in_order(wakes)
     }
 
+    /// Returns the turn of the client's reservation, if it has one; the smallest comes first.
+    #[must_use]
+    pub fn reservation_turn(&self, client: ClientId) -> Option<u64> {
+        self.client(client).reservation.as_ref().map(|reservation| reservation.turn)
+    }
+
     fn expect_bound(&self, client: ClientId, level: LevelId) {
         let binds = self.chain(self.level_of(client)).any(|bound| bound == level);
         assert!(binds, "a client watches what binds it: its own level and those above");

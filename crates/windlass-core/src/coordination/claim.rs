@@ -25,7 +25,7 @@ pub struct Claim {
     pub terms: LeaseTerms,
     /// Whether processes of the holder may be left once its lease is stale.
     pub remains: Remains,
-    /// A waiter that lets the claim have its place in the queue, and keeps it.
+    /// A waiter that lets the claim have its place in the queues of limits, and keeps it.
     pub in_place_of: Option<HolderId>,
 }
 
@@ -212,9 +212,12 @@ impl CoordinationState {
     }
 
     fn refusals(&self, claim: &Claim, now: Timestamp) -> Vec<NameRefusal> {
-        let waiter = claim.in_place_of.as_ref().unwrap_or(&claim.holder);
-        let place = self.queue.place(waiter, claim.priority);
-        claim.needs.iter().filter_map(|need| self.refusal(claim, need, place, now)).collect()
+        let own = self.queue.place(&claim.holder, claim.priority);
+        let lent = claim.in_place_of.as_ref();
+        let lent = lent.map_or(own, |waiter| self.queue.place(waiter, claim.priority).min(own));
+        let place = |need: &Need| if matches!(need.name, Name::Limit(_)) { lent } else { own };
+        let refusals = claim.needs.iter();
+        refusals.filter_map(|need| self.refusal(claim, need, place(need), now)).collect()
     }
 
     /// Returns why a name refuses a claim at `place` in the queue, or `None` if it does not.
@@ -248,10 +251,10 @@ impl CoordinationState {
     }
 
     /// Returns how much of a name a claim could take now that has the place of `waiter` in the queue, or else
-    /// the one that a new waiter of this priority would get.
+    /// that of a new waiter without priority.
     #[must_use]
-    pub fn room_at(&self, name: &Name, waiter: &HolderId, priority: i64, now: Timestamp) -> u64 {
-        let place = self.queue.place(waiter, priority);
+    pub fn room_at(&self, name: &Name, waiter: &HolderId, now: Timestamp) -> u64 {
+        let place = self.queue.place(waiter, 0);
         let ahead = self.queue.ahead(place, now).map(|waiter| waiter.reserved(name));
         ahead.fold(self.room(name, None, now), u64::saturating_sub)
     }

@@ -43,6 +43,18 @@ impl Engine {
         own.into_iter().chain(all)
     }
 
+    /// Returns what refuses a queued work; nothing for any other.
+    #[must_use]
+    pub fn shortages(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Shortage> {
+        match self.state.get(work) {
+            Some(entry) if matches!(entry.phase(), Phase::Ready | Phase::Resuming) => {
+                let (now, place) = (self.state.now(), self.queue_place(work));
+                self.admission.shortages(capacity, now, entry, place)
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn open_dependencies(&self, work: WorkId) -> Vec<Reason> {
         let open = |dependency: &crate::Dependency| {
             let source = self.state.get(dependency.work);

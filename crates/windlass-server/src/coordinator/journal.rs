@@ -26,7 +26,8 @@ mod stored;
 mod wakeups;
 mod write_ahead;
 
-pub(super) use self::admission::{Admitted, NameClaims, terms};
+pub(super) use self::admission::{Admitted, NameClaims, items_of, terms};
+pub(crate) use self::leader::expect_limits;
 pub(super) use self::leader::{Expected, Leader, declare};
 pub(crate) use self::stored::end_leftovers;
 pub(super) use self::stored::{StoreJournal, write_record};
@@ -143,6 +144,8 @@ pub(super) struct Committed {
 pub(super) struct Start {
     pub(super) grant: Grant,
     pub(super) names: Vec<(Name, Token)>,
+    /// The variables that tell its command which items of limits it has.
+    pub(super) items: Vec<(String, String)>,
     /// Why its command cannot be started.
     pub(super) broken: Option<ResolveError>,
 }
@@ -150,7 +153,12 @@ pub(super) struct Start {
 impl Start {
     /// Returns the start of an attempt that holds no names.
     pub(super) fn plain(grant: Grant) -> Self {
-        Self { grant, names: Vec::new(), broken: None }
+        Self { grant, names: Vec::new(), items: Vec::new(), broken: None }
+    }
+
+    /// Returns whether the attempt holds some of a limit.
+    pub(super) fn has_limits(&self) -> bool {
+        self.names.iter().any(|(name, _)| matches!(name, Name::Limit(_)))
     }
 
     /// Returns the fencing tokens of the locks that the attempt holds, in the order of its `lock`.

@@ -10,11 +10,13 @@
 //! The attempts of a run outlive its schedulers: their tags and the holders of their names do not depend on
 //! who leads, and a new scheduler finds each attempt where the last one left it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_core::{ClientId, Grant, Input, Name, Phase, ResourceCost, Timestamp, Token, WorkId};
+use windlass_core::{
+    ClientId, Grant, HolderId, Name, Phase, ResourceCost, Timestamp, Token, WorkId,
+};
 use windlass_store::{
     AttemptRecord, Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError,
     StoredOrder, Transaction,
@@ -23,14 +25,14 @@ use windlass_store::{
 use super::attempts::{Order, OrderId, StopMode};
 use super::identity::RunIdentity;
 use super::journal::{
-    Admission, Admitted, Committed, Expected, Leader, NameClaims, Request as RunRequest,
+    Admission, Admitted, Committed, Expected, Leader, NameClaims, Request as RunRequest, items_of,
     write_record,
 };
 use super::requests::forget_requests;
 use super::state::{Executing, RunState};
 use super::{RunError, needs_names, plan_of};
 use crate::clock::Clock;
-use crate::schedule::{Schedule, SharedCapacity};
+use crate::schedule::{LimitWait, Schedule, SharedCapacity};
 use crate::service::placement::Placement;
 use crate::service::texts::{
     EndText, OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text,
@@ -57,6 +59,11 @@ impl Host {
         let capacity = SharedCapacity::new(&ResourceCost::new());
         Self { state: state.to_owned(), process, clock, capacity }
     }
+
+    /// Returns the process that leads.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
 }
 
 /// A run that this process schedules.
@@ -73,6 +80,8 @@ pub(crate) struct ServedRun {
     env: BTreeMap<String, String>,
     /// Whether steps need names, which only the store can give.
     shares_names: bool,
+    /// The limits of the store that steps use.
+    limits: BTreeSet<String>,
     /// Stale holds whose processes were ended, so that the next round can take their names.
     cleared: Vec<(Name, Token)>,
     /// What dead holders of names have left running.
@@ -95,11 +104,31 @@ pub(crate) struct RoundNews {
 }
 
 /// Who claims names for a run.
+#[derive(Clone, Copy)]
 struct Claimant<'a> {
     /// The process that will hold them, if it is not that of the scheduler.
     process: Option<&'a Process>,
+    asking: Turn<'a>,
+}
+
+/// What the names and limits that a run claims in a round have in common with those of other runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'a> {
     /// What is notified when one of them may be free.
-    wakeup: Option<&'a str>,
+    pub(crate) wakeup: Option<&'a str>,
+    /// Whose place in the queues of limits the runs have.
+    pub(crate) place: &'a HolderId,
+}
+
+/// What became of a step that was to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// There was none.
+    Nothing,
+    /// It has started, or a name has refused it.
+    Plain,
+    /// It has started, and holds some of a limit of the store.
+    WithLimits,
 }
 
 /// What follows a round for a run.
@@ -136,6 +165,7 @@ impl ServedRun {
         };
         let names: Vec<_> = plan.steps.iter().map(needs_names).collect();
         let shares_names = names.contains(&true);
+        let limits = plan.shared_limits();
         let mut schedule = Schedule::sharing(plan, host.clock.start_again(), &host.capacity);
         let facts = transaction.facts().of(identity.id())?;
         let is_new = facts.is_empty();
@@ -155,6 +185,7 @@ impl ServedRun {
             placed: BTreeMap::new(),
             env,
             shares_names,
+            limits,
             cleared: Vec::new(),
             leftovers: Vec::new(),
             is_new: true,
@@ -180,7 +211,7 @@ impl ServedRun {
             let Some(id) = id_of(&order.key) else { continue };
             self.orders.insert(id, order.token);
             id.work().map(|work| self.placed.insert(work, order.life.clone()));
-            executing.orders.insert(id, items_of(&order));
+            executing.orders.insert(id, own_items(&order));
             if let OrderId::Check { .. } = id {
                 // Its condition is checked again, with a number of its own.
                 transaction.orders().wish(order.token, &to_text(&WishText::Kill))?;
@@ -191,6 +222,9 @@ impl ServedRun {
             if let Some(grant) = self.state.identity().grant_of(&holder) {
                 executing.names.entry(grant).or_default().push((name, token));
             }
+        }
+        for (grant, names) in &executing.names {
+            executing.items.insert(*grant, items_of(transaction, names)?);
         }
         self.state.take_over(attempts, &executing);
         Ok(())
@@ -263,30 +297,49 @@ impl ServedRun {
 
     /// Searches again for a step that may start: there may be room in the capacity that the run shares.
     pub(crate) fn search_again(&mut self) {
-        self.state.schedule_mut().apply(Input::RetrySearch).expect("it can always search");
+        self.state.schedule_mut().search_again();
+    }
+
+    /// Returns the limits of the store that its steps use.
+    pub(crate) fn limits(&self) -> &BTreeSet<String> {
+        &self.limits
+    }
+
+    /// Returns the first step that nothing but limits of the store refuse, and notes whether there is one.
+    pub(crate) fn limit_wait(&mut self) -> Option<LimitWait> {
+        let is_open = !self.limits.is_empty() && self.is_open();
+        let wait = if is_open { self.state.schedule().limit_wait() } else { None };
+        self.state.schedule_mut().set_waits_for_limits(wait.is_some());
+        wait
     }
 
     /// Starts the first step that fits, if its names are free, at the worker with the most room. Returns
-    /// whether there was one, and others may follow.
+    /// what became of it; others may follow.
     pub(crate) fn start_next(
         &mut self,
         transaction: &Transaction<'_>,
         placement: &Placement,
-        wakeup: Option<&str>,
-    ) -> Result<bool, StoreError> {
+        asking: Turn<'_>,
+    ) -> Result<Started, StoreError> {
         let Some((life, process)) = placement.roomiest().filter(|_| self.is_open()) else {
-            return Ok(false);
+            return Ok(Started::Nothing);
         };
-        let Some(grant) = self.state.schedule_mut().take_next() else { return Ok(false) };
+        let Some(grant) = self.state.schedule_mut().take_next() else {
+            return Ok(Started::Nothing);
+        };
         // The names of an attempt belong to the life that executes it.
-        let claimant = Claimant { process: Some(process), wakeup };
+        let claimant = Claimant { process: Some(process), asking };
         let admit = |claims: &mut NameClaims<'_>, schedule: &mut Schedule| {
             claims.admit_one(schedule, grant)
         };
         let admitted = self.with_claims(transaction, claimant, admit)?;
         let mut committed = Committed::default();
+        let mut started = Started::Plain;
         match admitted {
             Admitted::Held(start) => {
+                if start.has_limits() {
+                    started = Started::WithLimits;
+                }
                 self.state.schedule_mut().begin(grant).expect("it was granted just now");
                 placement.take_slot(life);
                 self.placed.insert(grant.work, life.clone());
@@ -299,7 +352,7 @@ impl ServedRun {
             let order = self.state.begin_attempt(start);
             self.write_order(transaction, order, left, placement)?;
         }
-        Ok(true)
+        Ok(started)
     }
 
     /// Writes everything that follows from what was decided.
@@ -307,7 +360,7 @@ impl ServedRun {
         &mut self,
         transaction: &Transaction<'_>,
         placement: &Placement,
-        wakeup: Option<&str>,
+        asking: Turn<'_>,
     ) -> Result<RoundEnd, StoreError> {
         self.state.publish(&mut |_| {});
         let mut orders = self.state.take_orders();
@@ -325,7 +378,7 @@ impl ServedRun {
             self.state.on_tick();
             self.state.on_all_taken_in();
             self.give_back_names(transaction)?;
-            self.wake_refused(transaction, wakeup)?;
+            self.wake_refused(transaction, asking)?;
             return Ok(RoundEnd::MayStart);
         }
         self.append(transaction)?;
@@ -415,12 +468,12 @@ impl ServedRun {
     pub(crate) fn wake_refused(
         &mut self,
         transaction: &Transaction<'_>,
-        wakeup: Option<&str>,
+        asking: Turn<'_>,
     ) -> Result<(), StoreError> {
         if !self.shares_names || !self.is_open() {
             return Ok(());
         }
-        let claimant = Claimant { process: None, wakeup };
+        let claimant = Claimant { process: None, asking };
         #[expect(
             clippy::redundant_closure_for_method_calls,
             reason = "the method is for claims of one lifetime, and the closure for all"
@@ -436,8 +489,9 @@ impl ServedRun {
         act: impl FnOnce(&mut NameClaims<'_>, &mut Schedule) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let identity = self.state.identity().clone();
-        let (own, Claimant { process, wakeup }) = (self.leader.process(), claimant);
-        let claims = NameClaims::new(transaction, &identity, own, &self.cleared, wakeup);
+        let (own, Claimant { process, asking }) = (self.leader.process(), claimant);
+        let Turn { wakeup, place } = asking;
+        let claims = NameClaims::new(transaction, &identity, own, place, &self.cleared, wakeup);
         let mut claims = claims.silent();
         claims.process = process.unwrap_or(own);
         let result = act(&mut claims, self.state.schedule_mut());
@@ -618,7 +672,7 @@ fn lost_name(
     Ok(None)
 }
 
-/// Returns the items that the attempt of an order has.
-fn items_of(order: &StoredOrder) -> Vec<(usize, usize)> {
+/// Returns the items of its run's resources that the attempt of an order has.
+fn own_items(order: &StoredOrder) -> Vec<(usize, usize)> {
     serde_json::from_str::<OrderText>(&order.text).map(|text| text.items).unwrap_or_default()
 }

@@ -4,13 +4,14 @@
 //! all runs together. A run that gives something back may wake others; their engines search again when
 //! the scheduler asks for [`SharedCapacity::take_woken`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::{
     Amount, CapacityTree, ClientId, LevelId, Rate, ResourceCost, SLOTS, Timestamp,
 };
-use windlass_workflow::{Plan, ResourceKind};
+use windlass_store::LimitRoom;
+use windlass_workflow::{Plan, ResourceKind, SHARED};
 
 /// A capacity tree; clones share it.
 #[derive(Clone)]
@@ -49,21 +50,53 @@ impl SharedCapacity {
         inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, limits));
     }
 
+    /// Lets all runs together take of these limits of the store what they have, and what `rooms` leave.
+    pub(crate) fn share(&self, limits: &BTreeSet<String>, rooms: &BTreeMap<String, LimitRoom>) {
+        let inner = &mut *self.inner();
+        let limit = |name: &String| {
+            let counted = format!("{SHARED}{name}");
+            let free = rooms.get(name).map_or(Amount::ZERO, |room| room.free);
+            let most = in_use(&inner.tree, &counted).saturating_add(free.steps());
+            (counted, Amount::from_steps(most))
+        };
+        let limits: ResourceCost = limits.iter().map(limit).collect();
+        inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &limits));
+    }
+
+    /// Makes limits of the store known that no run has used so far. How much there is, the store says.
+    fn declare(&self, plan: &Plan) {
+        let inner = &mut *self.inner();
+        let known = inner.tree.limits(CapacityTree::ROOT);
+        let names = plan.shared_limits().into_iter().map(|name| format!("{SHARED}{name}"));
+        let new = names.filter(|name| known.amount(name).is_none());
+        let new: ResourceCost = new.map(|name| (name, Amount::MAX)).collect();
+        inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &new));
+    }
+
     /// Takes the clients that may get now what was refused to them.
     pub(crate) fn take_woken(&self) -> BTreeSet<ClientId> {
         std::mem::take(&mut self.inner().woken)
     }
 }
 
+/// Returns how much of a resource all clients have together, in steps.
+fn in_use(tree: &CapacityTree, name: &str) -> u64 {
+    let limit = tree.limits(CapacityTree::ROOT).amount(name).unwrap_or_default();
+    let free = tree.free(CapacityTree::ROOT, name).unwrap_or_default();
+    u64::try_from(i128::from(limit.steps()) - free).unwrap_or_default()
+}
+
 impl RunCapacity {
     /// Gives a run a tree of its own, in which at most `slots` of its steps run at a time.
     pub(super) fn alone(plan: &Plan, slots: u32) -> Self {
         let shared = SharedCapacity::new(&plan.limits());
+        shared.declare(plan);
         Self::add(&shared, CapacityTree::ROOT, plan, Some(slots), Vec::new())
     }
 
     /// Gives a run a place in a tree that it shares with others.
     pub(super) fn within(shared: &SharedCapacity, plan: &Plan) -> Self {
+        shared.declare(plan);
         let add = |inner: &mut Inner| inner.tree.add_level(CapacityTree::ROOT, &plan.limits());
         let level = add(&mut shared.inner());
         Self::add(shared, level, plan, plan.concurrency, vec![level])
@@ -94,6 +127,11 @@ impl RunCapacity {
         Self { shared: shared.clone(), client, levels }
     }
 
+    /// Returns the tree.
+    pub(super) fn shared(&self) -> &SharedCapacity {
+        &self.shared
+    }
+
     pub(super) fn client(&self) -> ClientId {
         self.client
     }
@@ -109,10 +147,12 @@ impl RunCapacity {
         let inner = &mut *self.shared.inner();
         let limits = inner.tree.limits(CapacityTree::ROOT);
         let is_shared = self.levels.len() > 1;
-        if !is_shared || limits.amount(SLOTS).is_none() {
+        let lift = |name: &str| name.starts_with(SHARED) || is_shared && name == SLOTS;
+        let lifted = limits.iter().filter(|(name, _)| lift(name));
+        let lifted: ResourceCost = lifted.map(|(name, _)| (name.to_owned(), Amount::MAX)).collect();
+        if lifted.iter().next().is_none() {
             return look(&inner.tree);
         }
-        let lifted = ResourceCost::new().with(SLOTS, Amount::from(u32::MAX));
         inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &lifted));
         let result = look(&inner.tree);
         inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &limits));

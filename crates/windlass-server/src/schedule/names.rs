@@ -86,9 +86,9 @@ impl Schedule {
         }
     }
 
-    /// Returns whether a work waits for a name that has refused it.
+    /// Returns whether a work waits for a name or a limit that has refused it.
     pub(crate) fn waits_outside(&self) -> bool {
-        !self.names.refused.is_empty()
+        !self.names.refused.is_empty() || self.waits_for_limits
     }
 
     /// Gives up the places in queues of the works in a phase that `fits`, and returns the attempts that

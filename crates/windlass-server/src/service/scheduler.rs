@@ -10,6 +10,7 @@
 //! or comes after one whose commit has failed, drops the runs that the other one has touched, and reads them
 //! again.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -17,19 +18,23 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::SIGHUP;
 use windlass_core::{ClientId, Token};
 use windlass_store::{
-    Claim, Claimed, HolderId, LeaseTerms, Name, Need, Process, Request, RunEnd, Store, StoreError,
-    Topic, Transaction, Wakeup,
+    Claim, Claimed, HolderId, LeaseTerms, Leftover, Name, Need, Process, Request, RunEnd, Store,
+    StoreError, Topic, Transaction, Wakeup,
 };
 
 use super::placement::Placement;
 use super::texts::{ReportText, id_of};
 use super::turns::Turns;
 use crate::clock::Clock;
-use crate::coordinator::served::{EndLeftovers, Host, RoundEnd, RoundNews, ServedRun};
+use crate::coordinator::served::{
+    EndLeftovers, Host, RoundEnd, RoundNews, ServedRun, Started, Turn,
+};
 use crate::coordinator::{RunError, end_leftovers};
 use crate::heartbeat::Heartbeat;
 use crate::lock_client::patience;
+use crate::participant::{Asking, LimitTurn, Participant};
 use crate::poll::poll;
+use crate::schedule::LimitWait;
 use crate::signals::SignalPipe;
 
 /// The interval between two checks of the store without a wake-up.
@@ -125,6 +130,12 @@ struct Runs {
     turns: Turns,
     /// The runs that cannot be led.
     refused: BTreeSet<String>,
+    /// All runs together, as those that take from the limits of the store.
+    participant: Participant,
+    /// Stale holds of limits whose processes were ended, so that the next round can take them.
+    cleared: Vec<(Name, Token)>,
+    /// What dead holders of limits have left running.
+    leftovers: Vec<Leftover>,
     placement: Placement,
     /// The slots of the workers have changed since the last decisions.
     workers_changed: bool,
@@ -316,6 +327,8 @@ impl Rounds {
                 for run in self.runs.served.values_mut() {
                     run.end_leftovers(end_leftovers)?;
                 }
+                let leftovers = std::mem::take(&mut self.runs.leftovers);
+                self.runs.cleared = end_leftovers(leftovers)?;
             }
             Ok(Round::LeadLost) => return Ok(None),
             // A signal has come, which the caller's next wait returns.
@@ -379,11 +392,14 @@ impl Rounds {
 impl Runs {
     fn new(host: Host) -> Self {
         Self {
+            participant: Participant::of_scheduler(host.process().clone()),
             host,
             served: BTreeMap::new(),
             by_client: BTreeMap::new(),
             turns: Turns::default(),
             refused: BTreeSet::new(),
+            cleared: Vec::new(),
+            leftovers: Vec::new(),
             placement: Placement::default(),
             workers_changed: false,
             last_event: None,
@@ -431,6 +447,9 @@ impl Runs {
     /// Returns how long until there is something to do without a wake-up.
     fn pause(&self) -> Duration {
         let due = |run: &ServedRun| Some(run.next_due()?.since(run.now()));
+        if !self.cleared.is_empty() {
+            return Duration::ZERO;
+        }
         let first = self.served.values().filter_map(due).min();
         let look = if self.served.is_empty() { IDLE } else { LOOK_AGAIN };
         first.unwrap_or(look).min(look)
@@ -444,6 +463,7 @@ impl Runs {
         self.workers_changed |= self.placement.look(transaction)?;
         Ok(self.workers_changed
             || !self.touched.is_empty()
+            || !self.cleared.is_empty()
             || self.served.values().any(is_due)
             || !transaction.orders().reports()?.is_empty()
             || !self.new_runs(transaction)?.is_empty()
@@ -514,6 +534,8 @@ impl Runs {
             }
         }
         let mut open = BTreeSet::new();
+        let place = self.participant.place().clone();
+        let turn = Turn { wakeup: Some(wakeup), place: &place };
         for (id, round) in news_of_runs {
             self.touched.insert(id.clone());
             let run = self.served.get_mut(&id).expect("news is for known runs");
@@ -524,13 +546,60 @@ impl Runs {
         // All runs have given back names by then, and holds have moved to lives that are there.
         for id in &open {
             let run = self.served.get_mut(id).expect("it has begun the round");
-            run.wake_refused(transaction, Some(wakeup))?;
+            run.wake_refused(transaction, turn)?;
         }
+        let limits: BTreeSet<_> =
+            self.served.values().flat_map(ServedRun::limits).cloned().collect();
+        if limits.is_empty() {
+            // The runs that have waited have ended.
+            self.participant.leave(transaction)?;
+        }
+        self.participant.set_limits(limits);
+        let cleared = self.cleared.clone();
+        let asking = Asking { wakeup: Some(wakeup), cleared: &cleared };
+        self.leftovers.clear();
+        let mut rooms = self.participant.share(transaction, asking, &self.host.capacity)?;
+        let mut has_started = false;
         loop {
-            self.start_in_turn(transaction, wakeup, &mut open)?;
-            let Some(id) = open.pop_first() else { return Ok(()) };
+            has_started |= self.start_all(transaction, turn, &mut open, news)?;
+            let wait = self.limit_wait();
+            let (participant, wait) = (&self.participant, wait.as_ref());
+            match participant.queue(transaction, asking, &rooms, wait, has_started)? {
+                LimitTurn::Refused(refused) => self.leftovers.extend(refused.leftovers),
+                LimitTurn::Free => {
+                    let before = rooms;
+                    rooms = participant.share(transaction, asking, &self.host.capacity)?;
+                    if rooms != before {
+                        continue;
+                    }
+                }
+                LimitTurn::Nothing | LimitTurn::Impossible(_) => {}
+            }
+            return Ok(());
+        }
+    }
+
+    /// Returns what the first run in turn waits for that lacks nothing but limits of the store.
+    fn limit_wait(&mut self) -> Option<LimitWait> {
+        let waits = self.served.values_mut().filter_map(ServedRun::limit_wait);
+        waits.min_by_key(|wait| (Reverse(wait.priority), wait.turn))
+    }
+
+    /// Has runs start steps until none finds room for another, and those in `open` and those that start
+    /// something decide what follows. Returns whether a step has started that holds some of a limit.
+    fn start_all(
+        &mut self,
+        transaction: &Transaction<'_>,
+        turn: Turn<'_>,
+        open: &mut BTreeSet<String>,
+        news: &mut Vec<SchedulerNews>,
+    ) -> Result<bool, StoreError> {
+        let mut has_started = false;
+        loop {
+            has_started |= self.start_in_turn(transaction, turn, open)?;
+            let Some(id) = open.pop_first() else { return Ok(has_started) };
             let run = self.served.get_mut(&id).expect("only a known run decides");
-            match run.end_round(transaction, &self.placement, Some(wakeup))? {
+            match run.end_round(transaction, &self.placement, turn)? {
                 RoundEnd::Done => {}
                 RoundEnd::MayStart => {
                     self.turns.want(&id);
@@ -545,13 +614,14 @@ impl Runs {
     }
 
     /// Has the runs start steps, one at a time and in turn, until none finds room for another. Adds those
-    /// that have decided something to `open`.
+    /// that have decided something to `open`. Returns whether a step has started that holds some of a limit.
     fn start_in_turn(
         &mut self,
         transaction: &Transaction<'_>,
-        wakeup: &str,
+        turn: Turn<'_>,
         open: &mut BTreeSet<String>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        let mut has_started = false;
         loop {
             for client in self.host.capacity.take_woken() {
                 if let Some(id) = self.by_client.get(&client) {
@@ -559,12 +629,14 @@ impl Runs {
                     self.turns.want(id);
                 }
             }
-            let Some(id) = self.turns.next() else { return Ok(()) };
+            let Some(id) = self.turns.next() else { return Ok(has_started) };
             self.touched.insert(id.clone());
             let run = self.served.get_mut(&id).expect("only a known run has a turn");
-            if run.start_next(transaction, &self.placement, Some(wakeup))? {
+            let started = run.start_next(transaction, &self.placement, turn)?;
+            if started != Started::Nothing {
                 self.turns.took(&id);
             }
+            has_started |= started == Started::WithLimits;
             open.insert(id);
         }
     }

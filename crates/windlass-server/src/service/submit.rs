@@ -3,7 +3,7 @@
 use windlass_store::{RunRecord, Store};
 use windlass_workflow::Workflow;
 
-use crate::coordinator::{RunError, plan_as_asked, require_text_path};
+use crate::coordinator::{RunError, expect_limits, plan_as_asked, require_text_path};
 use crate::nesting;
 use crate::service::submitted_env;
 
@@ -21,9 +21,10 @@ pub fn submit(
     let plan = plan_as_asked(workflow, &run)?;
     let env = submitted_env(std::env::vars_os(), &plan.pass_env, named)?;
     let uid = Some(store.access().creator());
-    let mut run = RunRecord { workflow: plan.name, uid, env: Some(env), ..run };
+    let mut run = RunRecord { workflow: plan.name.clone(), uid, env: Some(env), ..run };
     let parent = store.transact(|transaction| {
         let parent = nesting::parent(transaction)?;
+        expect_limits(transaction, &plan)?;
         run.id = transaction.runs().new_id()?;
         transaction.runs().insert(&run)?;
         transaction.orders().announce();

@@ -39,7 +39,7 @@ pub struct Claim<'a> {
     pub tree: Option<&'a ProcessTree>,
     /// Whether the claim joins the queue if it is refused.
     pub on_refusal: OnRefusal,
-    /// A waiter that lets the claim have its place in the queue, and keeps it.
+    /// A waiter that lets the claim have its place in the queues of limits, and keeps it.
     pub in_place_of: Option<&'a HolderId>,
     /// The name of the [`Wakeup`](crate::Wakeup) to notify when its turn comes.
     pub wakeup: Option<&'a str>,

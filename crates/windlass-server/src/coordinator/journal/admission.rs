@@ -5,7 +5,7 @@
 //! keeps its place in the queue of the name. A grant is no fact, so that a transaction that is repeated
 //! claims again for what was granted before. Knows nothing of processes.
 
-use windlass_core::{Grant, Token};
+use windlass_core::{ClaimError, Grant, HolderId, Token};
 use windlass_store::{
     Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, StoreError, Transaction, Waiter,
 };
@@ -15,6 +15,7 @@ use super::super::identity::RunIdentity;
 use super::refusals::Refusals;
 use super::{Committed, Start};
 use crate::command::ResolveError;
+use crate::participant::{Asking, LimitTurn, Participant};
 use crate::process_tag;
 use crate::schedule::Schedule;
 
@@ -30,6 +31,8 @@ pub(in crate::coordinator) struct NameClaims<'a> {
     pub(in crate::coordinator) process: &'a Process,
     /// The process that waits for them.
     waiter: &'a Process,
+    /// Whose place in the queues of limits its attempts have.
+    place: &'a HolderId,
     /// Stale holds of which no process is left.
     cleared: &'a [(Name, Token)],
     /// The wake-up to notify when a waiter of the run comes first.
@@ -49,18 +52,19 @@ pub(in crate::coordinator) enum Admitted {
 }
 
 impl<'a> NameClaims<'a> {
-    /// Claims for `process`, which also waits. The next claims take names whose stale holds are
-    /// `cleared`.
+    /// Claims for `process`, which also waits; limits at `place` in their queues. The next claims take names
+    /// whose stale holds are `cleared`.
     pub(in crate::coordinator) fn new(
         transaction: &'a Transaction<'a>,
         identity: &'a RunIdentity,
         process: &'a Process,
+        place: &'a HolderId,
         cleared: &'a [(Name, Token)],
         wakeup: Option<&'a str>,
     ) -> Self {
         let refusals = Some(Refusals::new(transaction, identity));
         let (waiter, leftovers) = (process, Vec::new());
-        Self { transaction, identity, process, waiter, cleared, wakeup, refusals, leftovers }
+        Self { transaction, identity, process, waiter, place, cleared, wakeup, refusals, leftovers }
     }
 
     /// Looks no holder up to say why a step is refused.
@@ -86,6 +90,56 @@ impl<'a> NameClaims<'a> {
             self.admit_into(&mut committed, schedule, grant)?;
         }
         Ok(committed)
+    }
+
+    /// Does the same for a run that takes from limits of the store: gives it what others leave, and a place in
+    /// the queues if that is not enough.
+    pub(super) fn admit_all(
+        &mut self,
+        schedule: &mut Schedule,
+        granted: &mut Vec<Grant>,
+        participant: &Participant,
+        asking: Asking<'_>,
+    ) -> Result<Committed, StoreError> {
+        let mut rooms = participant.share(self.transaction, asking, schedule.shared_capacity())?;
+        if !participant.is_idle() {
+            schedule.search_again();
+        }
+        let mut committed = self.admit(schedule, granted)?;
+        loop {
+            let has_started = committed.starts.iter().any(Start::has_limits);
+            let wait = schedule.limit_wait();
+            schedule.set_waits_for_limits(wait.is_some());
+            let (transaction, wait) = (self.transaction, wait.as_ref());
+            let turn = participant.queue(transaction, asking, &rooms, wait, has_started)?;
+            let why = match turn {
+                LimitTurn::Nothing => return Ok(committed),
+                LimitTurn::Impossible(why) => Some(why),
+                LimitTurn::Refused(refused) => {
+                    let why =
+                        self.refusals.as_mut().map(|all| all.describe(&refused)).transpose()?;
+                    self.leftovers.extend(refused.leftovers);
+                    why
+                }
+                LimitTurn::Free => {
+                    let before = rooms;
+                    rooms = participant.share(transaction, asking, schedule.shared_capacity())?;
+                    if rooms == before {
+                        return Ok(committed);
+                    }
+                    schedule.search_again();
+                    let mut more = Vec::new();
+                    let admitted = self.admit(schedule, &mut more)?;
+                    granted.append(&mut more);
+                    committed.starts.extend(admitted.starts);
+                    committed.refusals.extend(admitted.refusals);
+                    continue;
+                }
+            };
+            let work = wait.map(|wait| wait.work);
+            committed.refusals.extend(work.zip(why));
+            return Ok(committed);
+        }
     }
 
     fn admit_into(
@@ -118,12 +172,24 @@ impl<'a> NameClaims<'a> {
             Claimed::Held(Vec::new())
         } else {
             let claim = |claim: &Claim<'_>| self.transaction.leases().claim(claim);
-            self.with_claim(schedule, grant, &needs, claim)?
+            match self.with_claim(schedule, grant, &needs, claim) {
+                // A limit was removed or lowered, and the works wait until it is set again.
+                Err(error) if is_unmet(&error) => {
+                    schedule.refuse(grant, needs).expect("it was granted");
+                    return Ok(Admitted::Refused(error.to_string()));
+                }
+                Err(StoreError::Limit(changed)) => {
+                    let broken = Some(ResolveError::Limit(changed));
+                    return Ok(Admitted::Held(Start { broken, ..Start::plain(grant) }));
+                }
+                claimed => claimed?,
+            }
         };
         match claimed {
             Claimed::Held(holds) => {
-                let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
-                Ok(Admitted::Held(Start { names, ..Start::plain(grant) }))
+                let names: Vec<_> = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
+                let items = items_of(self.transaction, &names)?;
+                Ok(Admitted::Held(Start { names, items, ..Start::plain(grant) }))
             }
             Claimed::Refused(refused) => {
                 let why = match &mut self.refusals {
@@ -150,9 +216,14 @@ impl<'a> NameClaims<'a> {
                 if !is_called {
                     // It is first, or what is before it may have ended without a word.
                     let look = |claim: &Claim<'_>| self.transaction.leases().refusal(claim);
-                    if let Some(refused) = self.with_claim(schedule, grant, &needs, look)? {
-                        self.leftovers.extend(refused.leftovers);
-                        break;
+                    match self.with_claim(schedule, grant, &needs, look) {
+                        Ok(Some(refused)) => {
+                            self.leftovers.extend(refused.leftovers);
+                            break;
+                        }
+                        // The capacity of the run has no room for it then.
+                        Err(error) if !is_unmet(&error) => return Err(error),
+                        _ => {}
                     }
                 }
                 schedule.wake(grant.work);
@@ -202,8 +273,24 @@ impl<'a> NameClaims<'a> {
         let terms = terms(schedule.plan());
         let (ended, wakeup) = (self.cleared, self.wakeup);
         let (priority, claim) = (i64::from(schedule.plan().priority), Claim::new(&holder, needs));
-        act(&Claim { process, waiter, tree, ended, wakeup, terms, priority, ..claim })
+        let in_place_of = Some(self.place);
+        act(&Claim { process, waiter, tree, in_place_of, ended, wakeup, terms, priority, ..claim })
     }
+}
+
+/// Returns whether a claim needs a limit that the store does not have, or more of it than there is.
+fn is_unmet(error: &StoreError) -> bool {
+    matches!(error, StoreError::Claim(ClaimError::NoLimit { .. } | ClaimError::AboveLimit { .. }))
+}
+
+/// Returns the variables that tell the holder of `names` which items of limits it has.
+pub(in crate::coordinator) fn items_of(
+    transaction: &Transaction<'_>,
+    names: &[(Name, Token)],
+) -> Result<Vec<(String, String)>, StoreError> {
+    let limits = names.iter().filter(|(name, _)| matches!(name, Name::Limit(_)));
+    let items = limits.map(|(name, token)| transaction.limits().items(name.text(), *token));
+    items.filter_map(Result::transpose).map(|items| Ok(items?.variable())).collect()
 }
 
 /// Returns the lease terms of all names of a run: the shortest heartbeat timeout of its semaphores.

@@ -3,6 +3,7 @@
 //! A run has one leader at a time. The store refuses facts under an older epoch, so a leader that has lost
 //! its lease can write nothing any more. A new leader locks the leader file of the run before it acts.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use windlass_core::{Fact, HolderId, Token};
@@ -163,4 +164,10 @@ pub(in crate::coordinator) fn declare(
         }
     }
     Ok(())
+}
+
+/// Checks that the store has the limits that steps of a plan use, and as much of them as each step needs.
+pub(crate) fn expect_limits(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
+    let used: BTreeSet<_> = plan.steps.iter().flat_map(|step| step.needs.limits()).collect();
+    used.into_iter().try_for_each(|(limit, amount)| transaction.limits().expect(limit, amount))
 }

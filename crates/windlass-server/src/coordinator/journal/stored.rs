@@ -29,6 +29,7 @@ use crate::events::EventReader;
 #[cfg(windlass_faults)]
 use crate::fault::{self, Point};
 use crate::leader_file;
+use crate::participant::{Asking, Participant};
 use crate::schedule::Schedule;
 
 /// The durable state of a run that this process leads.
@@ -42,6 +43,7 @@ pub(in crate::coordinator) struct StoreJournal {
     /// Stale holds whose processes were ended here, so that the next commit can take their names.
     cleared: Vec<(Name, Token)>,
     reachability: Reachability,
+    participant: Participant,
     /// None where no guard is woken by events.
     events: Option<EventReader>,
     /// A commit has not succeeded, so the engine knows more than the store.
@@ -69,6 +71,8 @@ impl StoreJournal {
             }
             false => None,
         };
+        let process = leader.process().clone();
+        let participant = Participant::of_run(identity.id(), process, schedule.limits());
         let stored = JournalPosition::default().with(facts);
         Ok(Self {
             write_ahead: WriteAhead::new(identity.logs(), stored),
@@ -78,6 +82,7 @@ impl StoreJournal {
             shares_names: plan.steps.iter().any(needs_names),
             cleared: Vec::new(),
             reachability,
+            participant,
             events,
             failed: false,
         })
@@ -101,12 +106,13 @@ impl StoreJournal {
         end: Option<RunEnd>,
         on_wait: OnWait<'_>,
     ) -> Result<(), StoreError> {
-        let Self { store, leader, identity, .. } = self;
+        let Self { store, leader, identity, participant, .. } = self;
         let left = schedule.leave_queues(|_| true);
         store.transact_while(Durability::Full, on_wait, |transaction| {
             for grant in &left {
                 transaction.leases().leave_queue(&identity.holder(*grant))?;
             }
+            participant.leave(transaction)?;
             for wait in transaction.steps().guard_waits(identity.id())? {
                 transaction.steps().delete_guard_wait(identity.id(), wait.work)?;
             }
@@ -141,7 +147,9 @@ impl StoreJournal {
         self.failed = true;
         let leaves = |phase: Phase| phase == Phase::Paused || phase.state().is_terminal();
         let over = schedule.leave_queues(leaves);
-        let Self { store, leader, identity, shares_names, write_ahead, cleared, .. } = self;
+        let Self {
+            store, leader, identity, shares_names, write_ahead, cleared, participant, ..
+        } = self;
         let wakeup = self.reachability.wakeups().turn();
         let mut granted = Vec::new();
         let stored = store.transact_while(Durability::Process, on_wait, |transaction| {
@@ -150,14 +158,21 @@ impl StoreJournal {
                 transaction.leases().leave_queue(&identity.holder(*grant))?;
             }
             let process = leader.process();
-            let mut claims = NameClaims::new(transaction, identity, process, cleared, wakeup);
+            let place = participant.place();
+            let mut claims =
+                NameClaims::new(transaction, identity, process, place, cleared, wakeup);
             let committed = match *shares_names && admission == Admission::Open {
                 true => {
                     schedule.stop_time();
                     schedule.keep_granted(&mut granted);
-                    claims.admit(schedule, &mut granted)?
+                    let asking = Asking { wakeup, cleared };
+                    claims.admit_all(schedule, &mut granted, participant, asking)?
                 }
-                false => Committed::default(),
+                false => {
+                    participant.leave(transaction)?;
+                    schedule.set_waits_for_limits(false);
+                    Committed::default()
+                }
             };
             let begun = schedule.starts_of(committed.starts.iter().map(|start| start.grant));
             let (run, epoch) = (identity.id(), identity.epoch());

@@ -146,10 +146,11 @@ impl RunContext {
     }
 
     /// Has the next commit store that the command of an attempt has ended, and what follows it. The
-    /// attempt keeps its names meanwhile.
-    pub(super) fn record_stage(&mut self, attempt: &StepAttempt, stage: AttemptEnd) {
+    /// attempt keeps its locks and semaphores meanwhile.
+    pub(super) fn record_stage(&mut self, attempt: &mut StepAttempt, stage: AttemptEnd) {
+        let limits = attempt.let_limits_go();
         let record = self.record_of(attempt, stage);
-        self.store_attempt(record, Vec::new());
+        self.store_attempt(record, limits);
     }
 
     /// Has the next commit store a record and give back `names`, which its attempt has held.

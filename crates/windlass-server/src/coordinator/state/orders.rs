@@ -99,6 +99,7 @@ impl<'a> OrderBuilder<'a> {
         let RunContext { schedule, identity, .. } = self.run;
         let mut command = identity.resolve(schedule, |all| all.attempt(grant))?;
         command.env.extend(self.items.variables(grant.work, schedule.plan()));
+        command.env.extend(self.start(grant).into_iter().flat_map(|start| start.items.clone()));
         command.env.push((OUTPUT_VARIABLE.to_owned(), output.display().to_string()));
         if let Some(until) = schedule.until(grant.work) {
             command.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{Grant, Outcome, Timestamp};
+use windlass_core::{Grant, Name, Outcome, Timestamp, Token};
 use windlass_store::{AttemptEnd, AttemptRecord};
 use windlass_workflow::Retry;
 
@@ -78,6 +78,14 @@ impl StepAttempt {
         let ended = exit.map(Ended::from);
         let why = record.why.clone();
         Self { stage: Stage::Finally, ended, outcome, why, ..Self::new(start, began) }
+    }
+
+    /// Takes the limits of the store out of what the attempt holds: like resources, they are for its command
+    /// alone.
+    pub(super) fn let_limits_go(&mut self) -> Vec<(Name, Token)> {
+        self.start.items.clear();
+        let is_limit = |(name, _): &mut (Name, Token)| matches!(name, Name::Limit(_));
+        self.start.names.extract_if(.., is_limit).collect()
     }
 
     /// Returns the attempt at another stage.

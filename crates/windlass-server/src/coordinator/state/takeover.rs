@@ -20,6 +20,8 @@ pub(in super::super) struct Executing {
     pub(in super::super) orders: BTreeMap<OrderId, Vec<(usize, usize)>>,
     /// The names that attempts hold.
     pub(in super::super) names: BTreeMap<Grant, Vec<(Name, Token)>>,
+    /// The variables that tell attempts which items of limits they have.
+    pub(in super::super) items: BTreeMap<Grant, Vec<(String, String)>>,
 }
 
 impl RunState {
@@ -57,7 +59,8 @@ impl RunState {
             self.steps.owe_finally(work, record.filter(|_| !runs).cloned());
         }
         let names = executing.names.get(&grant).cloned().unwrap_or_default();
-        let start = Start { names, ..Start::plain(grant) };
+        let items = executing.items.get(&grant).cloned().unwrap_or_default();
+        let start = Start { names, items, ..Start::plain(grant) };
         let began = self.run.schedule.began_attempt(work);
         let retry = &self.run.schedule.step(work).ending.retry;
         match (runs, command, record) {
