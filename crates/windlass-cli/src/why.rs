@@ -242,6 +242,14 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             holders: Some(holders.iter().map(called).collect()),
             ..base(name.kind())
         },
+        WaitReason::Limit { name, wanted, free, holders, ahead, .. } => ReasonJson {
+            name: Some(name),
+            wanted: Some(wanted.to_string()),
+            free: Some(free.to_string()),
+            ahead: Some(ahead.len()),
+            holders: Some(holders.iter().map(called).collect()),
+            ..base("limit")
+        },
         _ => base("starting"),
     }
 }

@@ -8,9 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{Amount, HolderId, Name, Need, Token};
-use windlass_store::{Claim, LimitRoom, Process, Refused, StoreError, Transaction};
+use windlass_store::{Claim, LimitRoom, Process, Refused, RunRecord, StoreError, Transaction};
 
 use crate::schedule::{LimitWait, SharedCapacity};
+
+/// The place of all submitted runs together.
+const SUBMITTED: &str = "submitted runs";
 
 /// Who takes from the limits of a store, under one place in their queues.
 pub(crate) struct Participant {
@@ -41,13 +44,22 @@ pub(crate) enum LimitTurn {
 }
 
 impl Participant {
+    /// Creates the participant for a run in the foreground, which `process` leads.
     pub(crate) fn of_run(run: &str, process: Process, limits: BTreeSet<String>) -> Self {
-        Self { place: HolderId::new(format!("run {run}")), process, limits }
+        Self { place: place_of(run), process, limits }
+    }
+
+    /// Returns the place in the queues of limits that the steps of a run have.
+    pub(crate) fn place_of(run: &RunRecord) -> HolderId {
+        match run.env {
+            Some(_) => HolderId::new(SUBMITTED),
+            None => place_of(&run.id),
+        }
     }
 
     /// Creates the participant for all runs that `process` schedules.
     pub(crate) fn of_scheduler(process: Process) -> Self {
-        Self { place: HolderId::new("submitted runs"), process, limits: BTreeSet::new() }
+        Self { place: HolderId::new(SUBMITTED), process, limits: BTreeSet::new() }
     }
 
     /// Sets the limits that its runs use.
@@ -121,6 +133,10 @@ impl Participant {
             false => transaction.leases().leave_queue(&self.place),
         }
     }
+}
+
+fn place_of(run: &str) -> HolderId {
+    HolderId::new(format!("run {run}"))
 }
 
 /// Returns why a limit can never give what a work needs, if it cannot.

@@ -24,6 +24,7 @@ pub(super) fn short(reason: &WaitReason, view: &RunView, times: &Times) -> Strin
         WaitReason::Resource { name, .. } if name == SLOTS => "slot".to_owned(),
         WaitReason::Resource { name, .. } => format!("resource {name}"),
         WaitReason::Rate { name, .. } => format!("rate {name}"),
+        WaitReason::Limit { name, .. } => format!("limit {name}"),
         WaitReason::Queue { first, .. } => format!("behind {first}"),
         WaitReason::Name { name, .. } => format!("{} {}", name.kind(), name.text()),
         _ => "starting".to_owned(),

@@ -5,6 +5,7 @@ use windlass_server::{
     RunState, Skipped, StepExplanation, StepState, StepView, WaitReason, step_argument,
 };
 
+use crate::limits::amount_text;
 use crate::look::{attempt_of, ending, not_taken};
 use crate::prune::size;
 use crate::ps::names;
@@ -134,6 +135,7 @@ impl Words<'_> {
             WaitReason::Name { name, holders, ahead, since_ms } => {
                 self.name(name, holders, ahead, *since_ms)
             }
+            WaitReason::Limit { .. } => self.limit(reason),
             _ => "it is about to start".to_owned(),
         }
     }
@@ -266,6 +268,49 @@ impl Words<'_> {
                 format!("; {place} in the queue behind {}, waiting for {waits}", names(before))
             }
         };
+        text
+    }
+
+    fn limit(&self, reason: &WaitReason) -> String {
+        let WaitReason::Limit { name, wanted, limit, free, holders, ahead } = reason else {
+            unreachable!("it is asked of limits only")
+        };
+        let (name, wanted_text) = (plain(name), amount_text(*wanted));
+        let Some(limit) = limit else {
+            return format!(
+                "the store has no limit {name:?} any more; set it with: windlass limits set \
+                 {name}={wanted_text}"
+            );
+        };
+        let limit_text = amount_text(*limit);
+        if limit < wanted {
+            return format!(
+                "it needs {wanted_text} of limit {name:?}, which is {limit_text} now; raise it with: \
+                 windlass limits set {name}={wanted_text}"
+            );
+        }
+        let free = amount_text(*free);
+        let mut text = format!(
+            "it needs {wanted_text} of limit {name:?}, and {free} of {limit_text} is free for it"
+        );
+        let part = |holder: &HolderView| {
+            let amount = amount_text(Amount::from_steps(holder.weight));
+            format!("{amount} by {}", self.holder(holder, false))
+        };
+        let held: Vec<_> = holders.iter().map(part).collect();
+        let held: Vec<_> = held.iter().map(String::as_str).collect();
+        if !held.is_empty() {
+            text += &format!("; held: {}", names(&held));
+        }
+        let before: Vec<_> = ahead.iter().map(title).collect();
+        let before: Vec<_> = before.iter().map(String::as_str).collect();
+        if !before.is_empty() {
+            text += &format!(
+                "; its run is {} in the queue behind {}",
+                ordinal(before.len() + 1),
+                names(&before)
+            );
+        }
         text
     }
 

@@ -19,6 +19,7 @@ mod hardship;
 mod holding;
 mod hostile;
 mod json;
+mod limits;
 mod lingering;
 mod locks;
 mod looking;

@@ -3,19 +3,24 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{
-    Amount, CapacityTree, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp, WorkId,
+    Amount, CapacityTree, Grant, HolderId, Name, Reason, SLOTS, Short, Shortage, Timestamp, WorkId,
 };
-use windlass_store::{NameView, StoreError, StoredLease, StoredWaiter, Transaction};
+use windlass_store::{
+    LimitKind, LimitRoom, NameView, StoreError, StoredLease, StoredWaiter, Transaction,
+};
+use windlass_workflow::SHARED;
 
 use super::holder::{Attempt, command_line};
 use super::{HolderNames, HolderView, RunState, RunView, StepState, WaitReason};
 use crate::clock::millis;
+use crate::participant::Participant;
 use crate::service::placement::Slots;
 
 /// The names of the store, with their holders and waiters.
 pub(super) struct Names {
     names: Vec<NameView>,
     holder_names: HolderNames,
+    limits: BTreeMap<String, LimitKind>,
 }
 
 /// Returns the reasons why each of the steps at `places` waits.
@@ -25,6 +30,7 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
     // The run's leader finds out what has ended since by time alone.
     let before: Vec<_> = works.clone().map(|work| view.schedule.reasons(work)).collect();
     if view.state.goes_on() {
+        view.schedule.share(&names.rooms(view));
         view.schedule.settle(|work| queued.contains_key(&work));
     }
     let view = &*view;
@@ -62,7 +68,8 @@ fn live_reasons(
     }
     reasons.extend(queued.iter().filter_map(|place| names.refusal(*place)));
     reasons.extend(guards(view, work));
-    found.iter().for_each(|reason| reasons.extend(translated(view, work, reason)));
+    let translated = found.iter().flat_map(|reason| translated(view, work, reason));
+    reasons.extend(translated.map(|reason| names.with_limit(view, reason)));
     if reasons.len() > 1 {
         reasons.retain(|reason| *reason != WaitReason::Starting);
     }
@@ -84,7 +91,64 @@ impl Names {
         let wanted = tickets.map(|stored| &stored.waiter.holder);
         let holders: Vec<_> = held.chain(wanted).map(HolderId::as_str).collect();
         let holder_names = HolderNames::read(transaction, &holders)?;
-        Ok(Self { names, holder_names })
+        Ok(Self { names, holder_names, limits: transaction.limits().all()? })
+    }
+
+    /// Returns what others leave a run of the limits that its steps use.
+    fn rooms(&self, view: &RunView) -> BTreeMap<String, LimitRoom> {
+        let names = view.schedule.limits().into_iter();
+        names.filter_map(|name| Some((name.clone(), self.room(view, &name)?))).collect()
+    }
+
+    fn room(&self, view: &RunView, name: &str) -> Option<LimitRoom> {
+        let limit = self.limits.get(name)?.amount();
+        let held = self.users(name).into_iter().flat_map(|seen| &seen.leases);
+        let free =
+            held.fold(limit.steps(), |free, stored| free.saturating_sub(stored.lease.weight));
+        let ahead = self.ahead(view, name).into_iter().map(|(_, weight)| weight);
+        let free = Amount::from_steps(ahead.fold(free, u64::saturating_sub));
+        Some(LimitRoom { limit, free })
+    }
+
+    fn users(&self, limit: &str) -> Option<&NameView> {
+        self.names.iter().find(|seen| matches!(&seen.name, Name::Limit(name) if name == limit))
+    }
+
+    /// Returns the waiters that a limit has refused and that come before the place of a run, with what they
+    /// need.
+    fn ahead(&self, view: &RunView, limit: &str) -> Vec<(&StoredWaiter, u64)> {
+        let Some(seen) = self.users(limit) else { return Vec::new() };
+        let place = Participant::place_of(&view.run);
+        let before = seen.waiters.iter().take_while(|stored| stored.waiter.holder != place);
+        let refused = before.filter(|stored| stored.waiter.refused.contains(&seen.name));
+        let need = |stored: &StoredWaiter| {
+            stored.waiter.needs.iter().find(|need| need.name == seen.name).map(|need| need.weight)
+        };
+        refused.filter_map(|stored| Some((stored, need(stored)?))).collect()
+    }
+
+    /// Puts a reason that says who has a limit of the store in the place of one that only says how much of it is
+    /// short.
+    fn with_limit(&self, view: &RunView, reason: WaitReason) -> WaitReason {
+        let WaitReason::Resource { name, wanted, free, .. } = &reason else { return reason };
+        let Some(limit) = name.strip_prefix(SHARED) else { return reason };
+        let seen = self.users(limit);
+        WaitReason::Limit {
+            name: limit.to_owned(),
+            wanted: *wanted,
+            limit: self.limits.get(limit).map(LimitKind::amount),
+            free: *free,
+            holders: seen
+                .into_iter()
+                .flat_map(|seen| &seen.leases)
+                .map(|stored| self.holder(stored))
+                .collect(),
+            ahead: self
+                .ahead(view, limit)
+                .into_iter()
+                .map(|(stored, _)| self.waiter(&Name::Limit(limit.to_owned()), stored))
+                .collect(),
+        }
     }
 
     /// Returns the places of a run's steps in the queues of names.
@@ -224,7 +288,7 @@ fn short(
     let (name, wanted) = (view.schedule.resource(shortage.resource), shortage.wanted);
     match (shortage.why, view.slots) {
         (Short::Limit { .. }, Some(Slots { all, others }))
-            if shortage.level == CapacityTree::ROOT =>
+            if shortage.level == CapacityTree::ROOT && name == SLOTS =>
         {
             WaitReason::Workers { slots: all, others, holders }
         }

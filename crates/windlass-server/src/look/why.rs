@@ -219,6 +219,21 @@ pub enum WaitReason {
         /// Since when it is in the queue.
         since_ms: i64,
     },
+    /// Others have a limit of the store, or come before it.
+    Limit {
+        /// Its name.
+        name: String,
+        /// How much it needs.
+        wanted: Amount,
+        /// The limit; none if it was removed.
+        limit: Option<Amount>,
+        /// How much is there for it.
+        free: Amount,
+        /// Who has some of it.
+        holders: Vec<HolderView>,
+        /// The waiters ahead of its run in the queue.
+        ahead: Vec<HolderView>,
+    },
     /// Its turn has come.
     Starting,
 }
@@ -235,7 +250,7 @@ pub struct HolderView {
     pub pid: Option<u32>,
     /// The command line of that process, if it can be read.
     pub command: Option<String>,
-    /// How many slots it has or wants.
+    /// How many slots of a semaphore, or steps of an amount of a limit, it has or wants.
     pub weight: u64,
     /// Its process has ended.
     pub gone: bool,

@@ -1,8 +1,9 @@
 //! The works of a run that only a limit of the store refuses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{CapacityTree, Input, Name, Need, Phase, Short, Shortage, WorkId};
+use windlass_store::LimitRoom;
 use windlass_workflow::SHARED;
 
 use super::{Schedule, SharedCapacity};
@@ -25,6 +26,12 @@ impl Schedule {
     /// Returns the tree from which the steps take.
     pub(crate) fn shared_capacity(&self) -> &SharedCapacity {
         self.capacity.shared()
+    }
+
+    /// Lets the steps take of the limits of the store what they have, and what `rooms` leave.
+    pub(crate) fn share(&mut self, rooms: &BTreeMap<String, LimitRoom>) {
+        self.capacity.shared().share(&self.limits(), rooms);
+        self.search_again();
     }
 
     /// Searches again for a step that may start: the store may give more of a limit.
