@@ -25,6 +25,8 @@ pub(crate) struct Participant {
 /// How a participant asks in one transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
+    /// The priority of a work that would come first; larger is more urgent.
+    pub(crate) priority: i16,
     /// The wake-up to notify when its turn has come.
     pub(crate) wakeup: Option<&'a str>,
     /// Stale holds of which no process is left.
@@ -87,7 +89,9 @@ impl Participant {
         if self.is_idle() {
             return Ok(BTreeMap::new());
         }
-        let rooms = transaction.limits().rooms(&self.limits, &self.place, asking.cleared)?;
+        let Asking { priority, cleared, .. } = asking;
+        let priority = i64::from(priority);
+        let rooms = transaction.limits().rooms(&self.limits, &self.place, priority, cleared)?;
         capacity.share(&self.limits, &rooms);
         Ok(rooms)
     }
@@ -116,7 +120,7 @@ impl Participant {
         if has_started {
             self.leave(transaction)?;
         }
-        let Asking { wakeup, cleared: ended } = asking;
+        let Asking { wakeup, cleared: ended, .. } = asking;
         let (process, priority) = (Some(&self.process), i64::from(wait.priority));
         let claim = Claim::new(&self.place, &wait.needs);
         let claim = Claim { process, wakeup, ended, priority, ..claim };

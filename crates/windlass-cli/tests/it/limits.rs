@@ -256,3 +256,27 @@ fn a_killed_leader_gives_its_limits_back_once_its_steps_are_gone() {
         .ends_with(0, &["sem", "shared.gpu", "--wait", "30s", "--", "flock", "-n", "slot", "true"]);
     assert!(began.elapsed() < Duration::from_secs(20), "it has not waited for the lease");
 }
+
+#[test]
+fn an_urgent_run_comes_before_those_that_wait_for_a_limit() {
+    let bench = Bench::new();
+    bench.ends_with(0, &["limits", "set", "gpu=1"]);
+    let inside = "touch began; until test -e go; do sleep 0.01; done";
+    let holder = bench.start(&["sem", "shared.gpu", "--", "sh", "-c", inside]);
+    bench.await_file("began");
+    let mut runs = vec![holder];
+    for (name, priority) in [("low", "-5"), ("usual", "0"), ("urgent", "5")] {
+        let step =
+            format!("[step.{name}]\nrun = 'echo {name} >> order'\nuse = {{ 'shared.gpu' = 1 }}\n");
+        bench.write("flow.toml", &step);
+        runs.push(bench.start(&["run", "flow.toml", "--priority", priority]));
+        let waits = "1 wanted by run ";
+        let count = runs.len() - 1;
+        eventually("it waits", || stdout(&bench.call(&["limits"])).matches(waits).count() == count);
+    }
+    bench.write("go", "");
+    for run in runs {
+        assert!(run.wait_with_output().expect("it ends").status.success());
+    }
+    assert_eq!(bench.read("order"), "urgent\nusual\nlow\n");
+}

@@ -251,10 +251,10 @@ impl CoordinationState {
     }
 
     /// Returns how much of a name a claim could take now that has the place of `waiter` in the queue, or else
-    /// that of a new waiter without priority.
+    /// the one that a new waiter of this priority would get.
     #[must_use]
-    pub fn room_at(&self, name: &Name, waiter: &HolderId, now: Timestamp) -> u64 {
-        let place = self.queue.place(waiter, 0);
+    pub fn room_at(&self, name: &Name, waiter: &HolderId, priority: i64, now: Timestamp) -> u64 {
+        let place = self.queue.place(waiter, priority);
         let ahead = self.queue.ahead(place, now).map(|waiter| waiter.reserved(name));
         ahead.fold(self.room(name, None, now), u64::saturating_sub)
     }

@@ -556,7 +556,9 @@ impl Runs {
         }
         self.participant.set_limits(limits);
         let cleared = self.cleared.clone();
-        let asking = Asking { wakeup: Some(wakeup), cleared: &cleared };
+        let users = self.served.values().filter(|run| !run.limits().is_empty());
+        let priority = users.map(ServedRun::priority).max().unwrap_or_default();
+        let asking = Asking { priority, wakeup: Some(wakeup), cleared: &cleared };
         self.leftovers.clear();
         let mut rooms = self.participant.share(transaction, asking, &self.host.capacity)?;
         let mut has_started = false;

@@ -220,17 +220,18 @@ impl<'a> Limits<'a> {
     }
 
     /// Returns the limits among `names` that are set, and how much a participant may take that has the place of
-    /// `waiter` in the queue, or else one at its end. No process is left of the stale holds `ended`.
+    /// `waiter` in the queue, or else one behind all others of this priority. No process is left of the stale holds `ended`.
     pub fn rooms(
         &self,
         names: &BTreeSet<String>,
         waiter: &HolderId,
+        priority: i64,
         ended: &[(Name, Token)],
     ) -> Result<BTreeMap<String, LimitRoom>, StoreError> {
         let keys: Vec<_> = names.iter().cloned().map(Name::Limit).collect();
         let room = |group: &mut LeaseGroup<'_>, name: &Name| {
             let limit = group.capacity(name)?;
-            let free = group.state.room_at(name, waiter, group.now().at);
+            let free = group.state.room_at(name, waiter, priority, group.now().at);
             let (limit, free) = (Amount::from_steps(limit), Amount::from_steps(free));
             Some((name.text().to_owned(), LimitRoom { limit, free }))
         };

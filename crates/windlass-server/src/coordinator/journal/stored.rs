@@ -165,7 +165,8 @@ impl StoreJournal {
                 true => {
                     schedule.stop_time();
                     schedule.keep_granted(&mut granted);
-                    let asking = Asking { wakeup, cleared };
+                    let priority = schedule.plan().priority;
+                    let asking = Asking { priority, wakeup, cleared };
                     claims.admit_all(schedule, &mut granted, participant, asking)?
                 }
                 false => {

@@ -131,7 +131,7 @@ pub(super) fn a_lower_limit_wakes_the_waiters_that_need_more(on: &mut Fixture) {
 fn room(on: &mut Fixture, waiter: &str) -> LimitRoom {
     let names = ["gpu".to_owned()].into();
     let waiter = HolderId::new(waiter);
-    let rooms = on.store.transact(|t| t.limits().rooms(&names, &waiter, &[]));
+    let rooms = on.store.transact(|t| t.limits().rooms(&names, &waiter, 0, &[]));
     rooms.expect("the store works")["gpu"]
 }
 
