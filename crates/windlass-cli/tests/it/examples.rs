@@ -358,3 +358,25 @@ fn each_training_has_a_gpu_of_its_own() {
     }
     assert!(log.starts_with("begin 0,1 calibrate\nend 0,1 calibrate\n"), "{log}");
 }
+
+#[test]
+fn runs_and_scripts_of_a_team_have_gpus_of_their_own() {
+    let bench = bench("gpu-box.toml");
+    check(&bench, &["run", "gpu-box.toml"], 2);
+    check(&bench, &["limits", "set", "gpu", "--items", "0,1", "--env", "CUDA_VISIBLE_DEVICES"], 0);
+    let runs = ["ada", "ben"]
+        .map(|who| bench.start(&["run", "gpu-box.toml", "-p", &format!("who={who}")]));
+    let inside = "echo begin $CUDA_VISIBLE_DEVICES by hand >> out/gpu-box/log; sleep 0.05; \
+                  echo end $CUDA_VISIBLE_DEVICES by hand >> out/gpu-box/log";
+    eventually("a run has begun", || bench.path("out/gpu-box").exists());
+    check(&bench, &["sem", "shared.gpu", "--", "sh", "-c", inside], 0);
+    for run in runs {
+        assert!(run.wait_with_output().expect("it ends").status.success());
+    }
+    let log = bench.read("out/gpu-box/log");
+    assert_eq!(log.lines().count(), 14, "{log}");
+    for gpu in ["0", "1"] {
+        let users = log.lines().filter(|line| line.split(' ').nth(1) == Some(gpu)).map(begun);
+        assert_eq!(running(users), 1, "{log}");
+    }
+}

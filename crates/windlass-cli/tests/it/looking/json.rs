@@ -9,7 +9,7 @@ use windlass_store::{AttemptEnd, RunOutcome};
 
 use super::nightly;
 use super::stage::{LIVE, Stage};
-use crate::bench::{Bench, repository, stderr, stdout};
+use crate::bench::{Bench, eventually, repository, stderr, stdout};
 
 fn schema() -> Value {
     let text = fs::read_to_string(repository().join("docs/json.schema.json")).expect("it is there");
@@ -122,10 +122,23 @@ fn other_verbs(lines: &mut Lines) {
         &["lock", "acquire", "x", "--holder", "i"],
         &["lock", "check", "x", "--token", "7"],
         &["sem", "acquire", "s", "--capacity", "2", "--holder", "h"],
+        &["limits", "set", "gpu", "--items", "0,1", "--env", "GPU"],
+        &["sem", "acquire", "shared.gpu", "--holder", "h"],
+        &["limits", "set", "memory=64G", "cpu=0.5"],
+        &["limits"],
         &["holders"],
     ] {
         lines.call(&bench, arguments);
     }
+    let wait = ["run", "step.toml"];
+    bench.write("step.toml", "[step.a]\nrun = 'true'\nuse = { 'shared.gpu' = 2 }\n");
+    let mut waiting = bench.start(&wait);
+    eventually("it waits", || stdout(&bench.call(&["limits"])).contains("wanted by run"));
+    for arguments in [&["why", "last"][..], &["limits"], &["holders"]] {
+        lines.call(&bench, arguments);
+    }
+    waiting.kill().expect("it can be killed");
+    waiting.wait().expect("it was killed");
 }
 
 #[test]
