@@ -1,6 +1,6 @@
 //! The program that the steps of the killed runs execute. It keeps records of its own for the checks.
 //!
-//! While it runs, a step holds a file lock for its own name, and one for every lock and slot that the run
+//! While it runs, a step holds a file lock for its own name, and one for every lock, slot and item that the run
 //! has given it. The kernel releases a file lock with the last process that has the file open. So
 //! overlapping attempts, and two holders of one name, are detected exactly and without a clock. All files
 //! are in the current directory.
@@ -71,6 +71,10 @@ impl Attempt {
                     let (weight, capacity) = value.split_once('/').expect("weight/capacity");
                     let number = |text: &str| text.parse().expect("a number");
                     self.hold("slots", number(weight), number(capacity));
+                }
+                "items" => {
+                    let items = env::var(value).expect("the store has items");
+                    items.split(',').for_each(|item| self.hold(&format!("item-{item}"), 1, 1));
                 }
                 "child" => self.left.push(child(value)),
                 "kill" => {

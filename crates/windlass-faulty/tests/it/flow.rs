@@ -2,11 +2,14 @@
 //!
 //! It has a chain, a fan, independent steps that share a resource, steps that fail at first, steps that
 //! pass on outputs, steps that leave processes behind, steps behind conditions and guards, and steps
-//! with a `finally`. Some of its steps hold a lock, two locks or slots; or none does, so that the run
+//! with a `finally`. Some of its steps hold a lock, two locks, slots or items of a limit of the store; or none does, so that the run
 //! can use a write-ahead log.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
+
+use windlass_store::{LimitItems, LimitKind, Store};
 
 use crate::random::Random;
 
@@ -57,6 +60,15 @@ on_timeout = "fail"
 success = "echo $WINDLASS_OUTCOME >> hooked"
 "#;
 
+/// Sets the limit that steps use, in the store of a run that has not begun.
+pub(crate) fn set_limit(state: &Path) {
+    let names = ["p", "q", "r"].map(str::to_owned).to_vec();
+    let variable_name = "WINDLASS_SHARED_PART".to_owned();
+    let items = LimitKind::Items(LimitItems { names, variable_name });
+    let mut store = Store::open(state).expect("the store can be made");
+    store.transact(|transaction| transaction.limits().set("part", &items)).expect("it is set");
+}
+
 /// The steps of a workflow, by name.
 pub(crate) struct Flow {
     pub(crate) steps: BTreeMap<String, Step>,
@@ -106,6 +118,13 @@ impl Flow {
         let step = Step { after: own(after), keys: keys.to_owned(), acts: own(acts), cleans };
         self.order.push(name.clone());
         assert!(self.steps.insert(name, step).is_none(), "names of steps are unique");
+    }
+
+    /// Adds keys to the table of a step, and arguments of its program.
+    fn extend(&mut self, name: &str, keys: &str, acts: &[&str]) {
+        let step = self.steps.get_mut(name).expect("it was added");
+        step.keys += keys;
+        step.acts.extend(acts.iter().map(|&act| act.to_owned()));
     }
 
     /// Steps that each pass an output to the next.
@@ -183,10 +202,18 @@ impl Flow {
             let slots = format!("slots={weight}/3");
             self.add(format!("counted{number}"), &[], &keys, &[&slots, "millis=2"]);
         }
+        for number in 0..3_usize {
+            // These also let go of their items before their ends are checked.
+            let keys =
+                format!("use = {{ 'shared.part' = {} }}\nensure = ['fine']\n", 1 + number % 2);
+            let leaf = format!("leaf{number}");
+            self.extend(&leaf, &keys, &["items=WINDLASS_SHARED_PART", "child=session"]);
+        }
         for number in 0..10 {
             let (locked, counted) = (format!("locked{number}"), format!("counted{number}"));
-            let keys = "lock = \"b\"\nsemaphore = { slots = 1 }\n";
-            self.add(format!("both{number}"), &[&locked, &counted], keys, &["lock=b", "slots=1/3"]);
+            let keys = "lock = \"b\"\nsemaphore = { slots = 1 }\nuse = { 'shared.part' = 1 }\n";
+            let acts = ["lock=b", "slots=1/3", "items=WINDLASS_SHARED_PART"];
+            self.add(format!("both{number}"), &[&locked, &counted], keys, &acts);
         }
     }
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use windlass_server::fault::{FAULT_VARIABLE, Point, REPORT_VARIABLE};
 use windlass_store::RunOutcome;
 
-use crate::flow::{Flow, Names};
+use crate::flow::{self, Flow, Names};
 use crate::journal::Journal;
 use crate::record;
 use crate::surroundings;
@@ -37,6 +37,7 @@ impl KilledRun {
         let text = flow.text(env!("CARGO_BIN_EXE_windlass-step"));
         fs::write(dir.path().join("flow.toml"), text).expect("a file");
         fs::create_dir(dir.path().join("held")).expect("a directory");
+        flow::set_limit(&dir.path().join("state"));
         Self { dir, flow, finished: BTreeMap::new(), digests: 0, kills: Vec::new() }
     }
 

@@ -15,7 +15,7 @@ use windlass_core::{Ending, Happening};
 use windlass_server::fault::{self, FAULT_VARIABLE, Point};
 use windlass_store::{RunOutcome, Store};
 
-use crate::flow::{Flow, Names};
+use crate::flow::{self, Flow, Names};
 use crate::journal::Journal;
 use crate::random::{Random, rounds};
 use crate::record;
@@ -57,6 +57,7 @@ impl ServedRun {
         let text = flow.text(env!("CARGO_BIN_EXE_windlass-step"));
         fs::write(dir.path().join("flow.toml"), text).expect("a file");
         fs::create_dir(dir.path().join("held")).expect("a directory");
+        flow::set_limit(&dir.path().join("state"));
         Self { dir, flow, id: String::new(), processes: [None, None] }
     }
 
