@@ -280,3 +280,28 @@ fn an_upgrade_is_not_bound_by_waiters_for_the_holder() {
     assert_eq!(ask(&mut state, &claim("a", &[(s.clone(), 2)])), Ok(vec![1]));
     assert_eq!(state.leases(&s).map(|lease| lease.weight).collect::<Vec<_>>(), [2]);
 }
+
+#[test]
+fn a_lent_place_counts_in_the_queues_of_limits_alone() {
+    let mut state = CoordinationState::default();
+    let (x, part) = (lock("x"), Name::Limit("part".to_owned()));
+    state.set_limit("part", Amount::from_steps(2), at(0));
+    assert_eq!(ask(&mut state, &claim("a", &[(part.clone(), 2)])), Ok(vec![1]));
+    assert_eq!(ask(&mut state, &claim("run", &[(part.clone(), 1)])), refused(&["a"]));
+    assert_eq!(ask(&mut state, &claim("b", &[(part.clone(), 2)])), refused(&["a"]));
+    assert_eq!(ask(&mut state, &claim("c", &[(x.clone(), 1)])), Ok(vec![1]));
+    assert_eq!(ask(&mut state, &claim("d", &[(x.clone(), 1)])), refused(&["c"]));
+    release(&mut state, &part, "a", 1);
+    release(&mut state, &x, "c", 1);
+    let mut step = claim("run/step", &[(x.clone(), 1), (part.clone(), 1)]);
+    step.in_place_of = Some(HolderId::new("run"));
+    assert_eq!(ask(&mut state, &step), refused(&["d"]), "it waits for the lock like all others");
+    let mut step = claim("run/other", &[(part.clone(), 1)]);
+    assert_eq!(ask(&mut state, &step), refused(&["run", "b"]), "without the place");
+    step.in_place_of = Some(HolderId::new("run"));
+    assert_eq!(ask(&mut state, &step), Ok(vec![2]));
+    assert!(
+        state.waiters(&part).any(|waiter| waiter.holder.as_str() == "run"),
+        "it keeps the place"
+    );
+}

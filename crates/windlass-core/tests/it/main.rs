@@ -7,5 +7,6 @@ mod coordination;
 mod extremes;
 mod graph;
 mod graph_properties;
+mod limits;
 mod passing_over;
 mod support;

@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::Happening;
+use windlass_core::{Amount, Happening};
 use windlass_sim::store::{Faults, Odds};
-use windlass_store::{BootClock, Memory};
+use windlass_store::{BootClock, LimitKind, Memory};
 
 use super::*;
 
-/// Steps with and without locks, retries and conditions. Each attempt appends a line to `record`.
+/// Steps with and without locks, limits of the store, retries and conditions. Each attempt appends a line to `record`.
 const FLOW: &str = "concurrency = 4\n\
     [step.a]\nrun = 'echo a >> record'\n\
-    [step.b]\nlock = 'one'\nrun = 'echo b >> record'\n\
+    [step.b]\nlock = 'one'\nuse = { 'shared.part' = 1 }\nrun = 'echo b >> record'\n\
     [step.c]\nlock = 'one'\nafter = ['a']\nrun = 'echo c >> record'\n\
     [step.d]\nlock = 'one'\nrun = 'echo d >> record; exit 1'\nretry = { count = 1, delay = '1ms' }\n\
+    use = { 'shared.part' = 2 }\n\
     [step.e]\nsemaphore = { slots = 1 }\nafter = ['b', 'c']\nrun = 'echo e >> record'\n\
     finally = 'echo f >> record'\n\
-    [step.g]\nwhen = 'true'\nrun = 'echo g >> record'\n\
+    [step.g]\nwhen = 'true'\nuse = { 'shared.part' = 1 }\nrun = 'echo g >> record'\n\
     [semaphore.slots]\ncapacity = 2\n";
 
 /// A store in memory whose transactions meet faults, with the record of a run in it.
@@ -33,7 +34,9 @@ impl Stage {
         let faults = Faults::new(seed, odds);
         let clock = Arc::new(BootClock::start().expect("this is Linux"));
         let backend = faults.over(Box::new(Memory::default()));
-        let store = Store::new(Box::new(backend), clock, &dir.path().join("state"));
+        let mut store = Store::new(Box::new(backend), clock, &dir.path().join("state"));
+        let two = LimitKind::Amount(Amount::from(2));
+        store.transact(|transaction| transaction.limits().set("part", &two)).expect("it is set");
         Self { dir, store, faults }
     }
 
@@ -95,6 +98,8 @@ fn a_run_whose_commits_are_repeated_runs_every_step_once() {
         assert_eq!(stage.attempts(), expected, "seed {seed}");
         expected.remove("f");
         assert_eq!(journaled(&mut stage.open(), &run), expected, "seed {seed}");
+        let held = stage.open().overview().expect("the store works");
+        assert!(held.is_empty(), "seed {seed}: nothing is held or waited for: {held:?}");
         assert!(stage.faults.seen().aborts > 0, "seed {seed}: {:?}", stage.faults.seen());
     }
 }
