@@ -74,7 +74,9 @@ impl ValueError {
         match &self.kind {
             ValueErrorKind::WrongType { found, number, expected } => {
                 let message = format!("{subject} is {found}, not {expected}");
-                let help = in_seconds(&path.keys(), *number).or_else(|| example(&path.keys()));
+                let keys = path.keys();
+                let help = in_seconds(&keys, *number).or_else(|| in_quotes(&keys, found));
+                let help = help.or_else(|| example(&keys));
                 let help = help.unwrap_or_else(|| format!("write {expected} here"));
                 Diagnostic::new(span, message, format!("expected {expected}")).help(help)
             }
@@ -92,6 +94,12 @@ impl ValueError {
             }
         }
     }
+}
+
+/// Returns how to write the name of a limit of the store, which contains a dot.
+fn in_quotes(keys: &[&str], found: &str) -> Option<String> {
+    let is_limit = found == "a table" && matches!(keys, [.., "use", "shared"]);
+    is_limit.then(|| "put the name of a limit in quotes: use = { \"shared.gpu\" = 1 }".to_owned())
 }
 
 /// Returns whether `word` is the beginning of `known`, like "str" of "string".
