@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Number;
 use windlass_server::{
-    Amount, HolderId, HolderLabel, HolderNames, LimitItems, LimitKind, Name, NameView, Process,
-    command_line,
+    Amount, HolderId, HolderLabel, HolderNames, LimitError, LimitItems, LimitKind, Name, NameView,
+    Process, StoreError, StoreOpener, command_line,
 };
 use windlass_workflow::format_size;
 
@@ -51,7 +51,8 @@ fn set(state: Option<&Path>, settings: &SetArguments, form: Form) -> Result<Exit
         let set =
             limits.iter().map(|(name, kind)| Ok((name, transaction.limits().set(name, kind)?)));
         set.collect::<Result<Vec<_>, _>>()
-    })?;
+    });
+    let impossible = impossible.map_err(|error| with_label(&store.opener(), error))?;
     for (name, holders) in impossible {
         for holder in holders {
             let by = called(&store.opener(), &holder);
@@ -71,13 +72,29 @@ fn set(state: Option<&Path>, settings: &SetArguments, form: Form) -> Result<Exit
 }
 
 fn remove(state: Option<&Path>, names: &[String], form: Form) -> Result<Exit, Box<dyn Error>> {
-    state::open(state)?.transact(|transaction| {
+    let mut store = state::open(state)?;
+    let removed = store.transact(|transaction| {
         names.iter().try_for_each(|name| transaction.limits().remove(name))
-    })?;
+    });
+    removed.map_err(|error| with_label(&store.opener(), error))?;
     if form == Form::Text {
         names.iter().for_each(|name| print(&format!("limit {name:?} removed\n")));
     }
     Ok(Exit::Success)
+}
+
+/// Calls the user of a limit in an error by the name that other messages use.
+fn with_label(store: &StoreOpener, error: StoreError) -> StoreError {
+    let label = |by: &HolderId| HolderId::new(called(store, by));
+    match error {
+        StoreError::Limit(LimitError::InUse { name, by }) => {
+            LimitError::InUse { name, by: label(&by) }.into()
+        }
+        StoreError::Limit(LimitError::KindInUse { name, by }) => {
+            LimitError::KindInUse { name, by: label(&by) }.into()
+        }
+        error => error,
+    }
 }
 
 fn list(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {

@@ -111,7 +111,7 @@ pub use windlass_core::{
     Timestamp, Token, Unprintable, WorkState, is_unprintable, nearest,
 };
 pub use windlass_store::{
-    Access, AttemptEnd, Blocker, Event, HoldState, Leftover, LimitItems, LimitKind, NameView,
-    Network, Process, Refused, RunEnd, RunListing, RunOutcome, RunRecord, Store, StoreError,
-    StoreOpener, StoredLease, StoredWaiter, check_limit_name, check_name,
+    Access, AttemptEnd, Blocker, Event, HoldState, Leftover, LimitError, LimitItems, LimitKind,
+    NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome, RunRecord, Store,
+    StoreError, StoreOpener, StoredLease, StoredWaiter, check_limit_name, check_name,
 };

@@ -8,18 +8,55 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{Amount, HolderId, Name, Need, Token};
-use windlass_store::{Claim, LimitRoom, Process, Refused, RunRecord, StoreError, Transaction};
+use windlass_store::{
+    Claim, LimitRoom, LimitShare, Process, Refused, RunRecord, StoreError, Transaction,
+};
 
+use crate::coordinator::served::NO_EPOCH;
+use crate::look::holder::Attempt;
 use crate::schedule::{LimitWait, SharedCapacity};
-
-/// The place of all submitted runs together.
-const SUBMITTED: &str = "submitted runs";
 
 /// Who takes from the limits of a store, under one place in their queues.
 pub(crate) struct Participant {
+    works: Works,
     place: HolderId,
     process: Process,
     limits: BTreeSet<String>,
+}
+
+/// The works of a participant.
+pub(crate) enum Works {
+    /// The steps of a run in the foreground.
+    OfRun(String),
+    /// The steps of all submitted runs.
+    Submitted,
+}
+
+impl Works {
+    /// Returns the works to which the steps of a run belong.
+    pub(crate) fn of(run: &RunRecord) -> Self {
+        match run.env {
+            Some(_) => Works::Submitted,
+            None => Works::OfRun(run.id.clone()),
+        }
+    }
+
+    /// Returns the holder of their place in the queues of limits.
+    pub(crate) fn place(&self) -> HolderId {
+        match self {
+            Works::OfRun(run) => HolderId::new(format!("run {run}")),
+            Works::Submitted => HolderId::new("submitted runs"),
+        }
+    }
+
+    /// Returns whether a holder of names is one of them.
+    pub(crate) fn contain(&self, holder: &HolderId) -> bool {
+        let Some(attempt) = Attempt::read(holder.as_str()) else { return false };
+        match self {
+            Works::OfRun(run) => attempt.run == run,
+            Works::Submitted => attempt.epoch == NO_EPOCH,
+        }
+    }
 }
 
 /// How a participant asks in one transaction.
@@ -48,20 +85,14 @@ pub(crate) enum LimitTurn {
 impl Participant {
     /// Creates the participant for a run in the foreground, which `process` leads.
     pub(crate) fn of_run(run: &str, process: Process, limits: BTreeSet<String>) -> Self {
-        Self { place: place_of(run), process, limits }
-    }
-
-    /// Returns the place in the queues of limits that the steps of a run have.
-    pub(crate) fn place_of(run: &RunRecord) -> HolderId {
-        match run.env {
-            Some(_) => HolderId::new(SUBMITTED),
-            None => place_of(&run.id),
-        }
+        let works = Works::OfRun(run.to_owned());
+        Self { place: works.place(), works, process, limits }
     }
 
     /// Creates the participant for all runs that `process` schedules.
     pub(crate) fn of_scheduler(process: Process) -> Self {
-        Self { place: HolderId::new(SUBMITTED), process, limits: BTreeSet::new() }
+        let works = Works::Submitted;
+        Self { place: works.place(), works, process, limits: BTreeSet::new() }
     }
 
     /// Sets the limits that its runs use.
@@ -89,9 +120,13 @@ impl Participant {
         if self.is_idle() {
             return Ok(BTreeMap::new());
         }
-        let Asking { priority, cleared, .. } = asking;
-        let priority = i64::from(priority);
-        let rooms = transaction.limits().rooms(&self.limits, &self.place, priority, cleared)?;
+        let share = LimitShare {
+            place: &self.place,
+            priority: i64::from(asking.priority),
+            is_own: &|holder| self.works.contain(holder),
+            ended: asking.cleared,
+        };
+        let rooms = transaction.limits().rooms(&self.limits, &share)?;
         capacity.share(&self.limits, &rooms);
         Ok(rooms)
     }
@@ -137,10 +172,6 @@ impl Participant {
             false => transaction.leases().leave_queue(&self.place),
         }
     }
-}
-
-fn place_of(run: &str) -> HolderId {
-    HolderId::new(format!("run {run}"))
 }
 
 /// Returns why a limit can never give what a work needs, if it cannot.

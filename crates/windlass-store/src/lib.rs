@@ -84,8 +84,9 @@ pub use tables::{
     RequestTable, RunTables, StepTables, Tables,
 };
 pub use transaction::{
-    Claim, Claimed, Event, Events, Facts, Leases, LimitError, LimitKind, LimitRoom, Limits,
-    NameView, OnRefusal, Orders, Refused, Request, Requests, Runs, Transaction, check_limit_name,
+    Claim, Claimed, Event, Events, Facts, Leases, LimitError, LimitKind, LimitRoom, LimitShare,
+    Limits, NameView, OnRefusal, Orders, Refused, Request, Requests, Runs, Transaction,
+    check_limit_name,
 };
 pub use wakeup::{Topic, Wakeup};
 pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};

@@ -22,7 +22,7 @@ pub use self::claim::{Claim, Claimed, OnRefusal, Refused};
 pub use self::events::{Event, Events};
 pub use self::facts::Facts;
 pub use self::leases::{Leases, NameView};
-pub use self::limits::{LimitError, LimitKind, LimitRoom, Limits, check_limit_name};
+pub use self::limits::{LimitError, LimitKind, LimitRoom, LimitShare, Limits, check_limit_name};
 pub use self::orders::Orders;
 pub use self::requests::{Request, Requests};
 pub use self::runs::Runs;

@@ -218,6 +218,10 @@ fn why_names_who_has_a_limit_and_who_comes_first() {
     let holder = bench.start(&["sem", "shared.gpu", "--", "sh", "-c", inside]);
     bench.await_file("began");
     bench.write("flow.toml", "[step.s]\nrun = 'true'\nuse = { 'shared.gpu' = 1 }\n");
+    for arguments in [&["limits", "remove", "gpu"][..], &["limits", "set", "gpu", "--items", "0"]] {
+        let said = stderr(&bench.ends_with(2, arguments));
+        assert!(said.contains("in use by command \"sh -c touch began"), "{said}");
+    }
     let first = bench.start(&["run", "flow.toml"]);
     await_reason(&bench, "and 0 of 1 is free for it; held: 1 by command \"sh -c touch began");
     let second = bench.start(&["run", "flow.toml"]);

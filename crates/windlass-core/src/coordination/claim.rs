@@ -251,11 +251,20 @@ impl CoordinationState {
     }
 
     /// Returns how much of a name a claim could take now that has the place of `waiter` in the queue, or else
-    /// the one that a new waiter of this priority would get.
+    /// the one that a new waiter of this priority would get. What is reserved for waiters that are its `own`
+    /// counts as free.
     #[must_use]
-    pub fn room_at(&self, name: &Name, waiter: &HolderId, priority: i64, now: Timestamp) -> u64 {
+    pub fn room_at(
+        &self,
+        name: &Name,
+        waiter: &HolderId,
+        priority: i64,
+        own: impl Fn(&HolderId) -> bool,
+        now: Timestamp,
+    ) -> u64 {
         let place = self.queue.place(waiter, priority);
-        let ahead = self.queue.ahead(place, now).map(|waiter| waiter.reserved(name));
+        let ahead = self.queue.ahead(place, now).filter(|waiter| !own(&waiter.holder));
+        let ahead = ahead.map(|waiter| waiter.reserved(name));
         ahead.fold(self.room(name, None, now), u64::saturating_sub)
     }
 

@@ -132,7 +132,7 @@ impl History {
             Call::Restart => self.state = CoordinationState::restore(self.state.export()),
         }
         for who in 0..4 {
-            let room = self.state.room_at(&name(), &place(who), 0, Timestamp::ZERO);
+            let room = self.state.room_at(&name(), &place(who), 0, |_| false, Timestamp::ZERO);
             assert_eq!(room, self.room(who), "for {who} after {call:?}");
         }
     }

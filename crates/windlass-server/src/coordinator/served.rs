@@ -39,7 +39,7 @@ use crate::service::texts::{
 };
 
 /// The attempts of a served run outlive every leader, so none of their names contains an epoch.
-const NO_EPOCH: Token = Token(0);
+pub(crate) const NO_EPOCH: Token = Token(0);
 
 /// Where a scheduler leads its runs.
 pub(crate) struct Host {

@@ -13,7 +13,7 @@ use windlass_workflow::SHARED;
 use super::holder::{Attempt, command_line};
 use super::{HolderNames, HolderView, RunState, RunView, StepState, WaitReason};
 use crate::clock::millis;
-use crate::participant::Participant;
+use crate::participant::Works;
 use crate::service::placement::Slots;
 
 /// The names of the store, with their holders and waiters.
@@ -118,8 +118,10 @@ impl Names {
     /// need.
     fn ahead(&self, view: &RunView, limit: &str) -> Vec<(&StoredWaiter, u64)> {
         let Some(seen) = self.users(limit) else { return Vec::new() };
-        let place = Participant::place_of(&view.run);
+        let works = Works::of(&view.run);
+        let place = works.place();
         let before = seen.waiters.iter().take_while(|stored| stored.waiter.holder != place);
+        let before = before.filter(|stored| !works.contain(&stored.waiter.holder));
         let refused = before.filter(|stored| stored.waiter.refused.contains(&seen.name));
         let need = |stored: &StoredWaiter| {
             stored.waiter.needs.iter().find(|need| need.name == seen.name).map(|need| need.weight)

@@ -47,6 +47,19 @@ pub struct LimitRoom {
     pub free: Amount,
 }
 
+/// Who takes from limits with many works, under one place in their queues.
+#[derive(Clone, Copy)]
+pub struct LimitShare<'a> {
+    /// The holder of its place.
+    pub place: &'a HolderId,
+    /// The priority of a work that comes first; larger is more urgent.
+    pub priority: i64,
+    /// Returns whether a waiter is one of its works, for which nothing has to be kept free.
+    pub is_own: &'a dyn Fn(&HolderId) -> bool,
+    /// Stale holds of which no process is left.
+    pub ended: &'a [(Name, Token)],
+}
+
 /// Why a limit cannot be set, removed or used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -219,23 +232,21 @@ impl<'a> Limits<'a> {
         }
     }
 
-    /// Returns the limits among `names` that are set, and how much a participant may take that has the place of
-    /// `waiter` in the queue, or else one behind all others of this priority. No process is left of the stale holds `ended`.
+    /// Returns the limits among `names` that are set, and how much a participant may take of them.
     pub fn rooms(
         &self,
         names: &BTreeSet<String>,
-        waiter: &HolderId,
-        priority: i64,
-        ended: &[(Name, Token)],
+        participant: &LimitShare<'_>,
     ) -> Result<BTreeMap<String, LimitRoom>, StoreError> {
+        let LimitShare { place, priority, is_own, ended } = *participant;
         let keys: Vec<_> = names.iter().cloned().map(Name::Limit).collect();
         let room = |group: &mut LeaseGroup<'_>, name: &Name| {
             let limit = group.capacity(name)?;
-            let free = group.state.room_at(name, waiter, priority, group.now().at);
+            let free = group.state.room_at(name, place, priority, is_own, group.now().at);
             let (limit, free) = (Amount::from_steps(limit), Amount::from_steps(free));
             Some((name.text().to_owned(), LimitRoom { limit, free }))
         };
-        self.leases.decide(&keys, &[waiter], QueuePart::Head, |group| {
+        self.leases.decide(&keys, &[place], QueuePart::Head, |group| {
             for (name, token) in ended {
                 group.state.clear_remains(name, *token);
             }

@@ -1,6 +1,7 @@
 use windlass_core::Amount;
 use windlass_store::{
-    LimitError, LimitItems, LimitKind, LimitRoom, OnRefusal, StoreError, Topic, Transaction,
+    LimitError, LimitItems, LimitKind, LimitRoom, LimitShare, OnRefusal, StoreError, Topic,
+    Transaction,
 };
 
 use super::queue::is_notified;
@@ -131,7 +132,9 @@ pub(super) fn a_lower_limit_wakes_the_waiters_that_need_more(on: &mut Fixture) {
 fn room(on: &mut Fixture, waiter: &str) -> LimitRoom {
     let names = ["gpu".to_owned()].into();
     let waiter = HolderId::new(waiter);
-    let rooms = on.store.transact(|t| t.limits().rooms(&names, &waiter, 0, &[]));
+    let is_own = |holder: &HolderId| holder.as_str().starts_with(&format!("{waiter}/"));
+    let share = LimitShare { place: &waiter, priority: 0, is_own: &is_own, ended: &[] };
+    let rooms = on.store.transact(|transaction| transaction.limits().rooms(&names, &share));
     rooms.expect("the store works")["gpu"]
 }
 
@@ -170,4 +173,8 @@ pub(super) fn a_participant_takes_what_those_before_its_place_leave(on: &mut Fix
     assert_eq!((room(on, "run"), room(on, "other")), (free("1"), free("0")));
     on.store.transact(|t| t.leases().leave_queue(&run)).expect("the store works");
     assert_eq!((room(on, "run"), room(on, "other")), (free("0"), free("1")));
+    assert!(join(on, "new/1", "1").expect("the store works").is_some(), "a work of its own");
+    let b = HolderId::new("other");
+    on.store.transact(|t| t.leases().leave_queue(&b)).expect("the store works");
+    assert_eq!((room(on, "new"), room(on, "next")), (free("1"), free("0")), "binds only others");
 }
