@@ -284,3 +284,24 @@ fn an_urgent_run_comes_before_those_that_wait_for_a_limit() {
     }
     assert_eq!(bench.read("order"), "urgent\nusual\nlow\n");
 }
+
+#[test]
+fn a_paused_run_keeps_no_place_in_the_queue_of_a_limit() {
+    let bench = Bench::new();
+    bench.ends_with(0, &["limits", "set", "gpu=1"]);
+    let inside = "touch began; until test -e go; do sleep 0.01; done";
+    let holder = bench.start(&["sem", "shared.gpu", "--", "sh", "-c", inside]);
+    bench.await_file("began");
+    bench.write("flow.toml", "[step.s]\nrun = 'true'\nuse = { 'shared.gpu' = 1 }\n");
+    let run = bench.start(&["run", "flow.toml"]);
+    let waits = || stdout(&bench.call(&["limits"])).contains("wanted by run");
+    eventually("it waits", waits);
+    bench.ends_with(0, &["pause", "last"]);
+    eventually("it waits no more", || !waits());
+    bench.ends_with(0, &["unpause", "last"]);
+    eventually("it waits again", waits);
+    bench.write("go", "");
+    for child in [holder, run] {
+        assert!(child.wait_with_output().expect("it ends").status.success());
+    }
+}

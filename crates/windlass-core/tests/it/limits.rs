@@ -139,11 +139,11 @@ impl History {
 
     /// Everything ends, and each participant gets what it waits for in its turn.
     fn finish(mut self) {
-        (0..4).for_each(|who| {
+        for who in 0..4 {
             while self.held.iter().any(|held| held.0 == who) {
-                self.end(who)
+                self.end(who);
             }
-        });
+        }
         while let Some((who, weight)) = self.queue.first().copied() {
             self.start(who, weight);
             assert!(

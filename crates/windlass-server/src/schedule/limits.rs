@@ -47,6 +47,9 @@ impl Schedule {
     /// Returns the first work in the queue that nothing but limits of the store refuse, or another one if the
     /// first is refused by something else.
     pub(crate) fn limit_wait(&self) -> Option<LimitWait> {
+        if self.engine.all_paused_since().is_some() {
+            return None;
+        }
         let first = self.engine.first_in_queue();
         let is_ready = |work: &WorkId| self.engine.phase(*work) == Some(Phase::Ready);
         let others = self.limited.iter().copied().filter(is_ready);
