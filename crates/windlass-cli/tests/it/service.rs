@@ -18,6 +18,7 @@ mod handing_over;
 mod pausing;
 mod store_loss;
 mod submitting;
+mod taking_over;
 mod turns;
 mod units;
 

@@ -370,14 +370,17 @@ impl Rounds {
         news: &mut Vec<SchedulerNews>,
     ) -> Result<Round, StoreError> {
         let Self { epoch, wakeup, runs, .. } = self;
-        if !store.read(|transaction| runs.has_news(transaction))? {
+        let leads = |transaction: &Transaction<'_>| {
+            let held = transaction.leases().on(&Name::Scheduler)?;
+            Ok::<_, StoreError>(held.iter().any(|stored| stored.lease.token == *epoch))
+        };
+        if !store.read(|transaction| Ok(!leads(transaction)? || runs.has_news(transaction)?))? {
             return Ok(Round::Done);
         }
         let round = store.transact(|transaction| {
             runs.drop_touched();
             news.clear();
-            let held = transaction.leases().on(&Name::Scheduler)?;
-            if !held.iter().any(|stored| stored.lease.token == *epoch) {
+            if !leads(transaction)? {
                 return Ok(Round::LeadLost);
             }
             runs.adopt_new(transaction, news)?;
