@@ -30,8 +30,10 @@ pub(crate) fn parent(transaction: &Transaction<'_>) -> Result<Option<String>, St
 /// Notes that `run` belongs to `parent`.
 pub(crate) fn note(state: &Path, run: &str, parent: &str) {
     // If this fails, `last` may mean the nested run, and nothing else changes.
-    let path = run_dir(state, run).join(PARENT);
-    let file = Access::open(&path, File::options().write(true));
+    let dir = run_dir(state, run);
+    // That of a submitted run is made with its first log otherwise.
+    let made = Access::create_dir(&dir);
+    let file = made.and_then(|()| Access::open(&dir.join(PARENT), File::options().write(true)));
     let _ = file.and_then(|mut file| file.write_all(parent.as_bytes()));
 }
 

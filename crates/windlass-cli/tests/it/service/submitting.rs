@@ -74,6 +74,18 @@ fn a_run_that_the_scheduler_has_not_taken_does_not_ask_for_another_scheduler() {
 }
 
 #[test]
+fn a_run_that_a_step_submits_is_not_the_last_one() {
+    let submits = "[step.a]\nrun = '\"$WINDLASS\" submit inner.toml > inner'\n";
+    let service = Service::new(submits);
+    service.bench.write("inner.toml", "[step.a]\nrun = 'true'\n");
+    service.bench.ends_with(0, &["run", "flow.toml"]);
+    let inner = service.bench.read("inner");
+    assert!(service.shown(&["ps"]).contains(inner.trim()), "it was submitted");
+    let last = service.shown(&["show", "last"]);
+    assert!(last.contains(": flow succeeded"), "{last}");
+}
+
+#[test]
 fn a_wait_says_that_nothing_leads_a_run() {
     let mut service = Service::new("[step.a]\nrun = 'kill -9 $PPID; sleep 100'\n");
     let killed = service.bench.call(&["run", "flow.toml"]);
