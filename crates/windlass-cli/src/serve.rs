@@ -61,7 +61,7 @@ pub(crate) fn serve(
         SchedulerEnd::Signal(signal) => {
             say(form, "ends", &format!("ends on signal {signal}; steps that run go on"));
         }
-        _ => say(form, "idle", "there was no run for long, and the scheduler ends"),
+        _ => say(form, "idle", "had no run to lead for long, and ends"),
     }
     Ok(Exit::Success)
 }

@@ -177,9 +177,9 @@ impl Scheduler {
     ) -> Result<SchedulerEnd, RunError> {
         self.store.give_up_when(patience(Some(&self.signals), None));
         loop {
-            let lead = match self.take_lead(tell)? {
+            let lead = match self.take_lead(idle, tell)? {
                 Ok(lead) => lead,
-                Err(signal) => return Ok(SchedulerEnd::Signal(signal)),
+                Err(end) => return Ok(end),
             };
             tell(&SchedulerNews::Leading);
             if let Some(end) = self.rounds(&lead, idle, tell)? {
@@ -189,11 +189,14 @@ impl Scheduler {
         }
     }
 
-    /// Waits until no other scheduler leads. Returns the signal that came first, if one did.
+    /// Waits until no other scheduler leads, but no longer than `idle`. Returns what ended the wait, if a signal
+    /// or that did.
     fn take_lead(
         &mut self,
+        idle: Option<Duration>,
         tell: &mut dyn FnMut(&SchedulerNews),
-    ) -> Result<Result<Lead, i32>, RunError> {
+    ) -> Result<Result<Lead, SchedulerEnd>, RunError> {
+        let began = Instant::now();
         let (holder, terms) = (holder(&self.process), self.terms);
         let mut told = None;
         loop {
@@ -221,9 +224,13 @@ impl Scheduler {
                     }
                 }
             }
-            if let Some(signal) = self.wait(LOOK_AGAIN)? {
+            let end = match self.wait(LOOK_AGAIN)? {
+                Some(signal) => Some(SchedulerEnd::Signal(signal)),
+                None => idle.filter(|idle| began.elapsed() >= *idle).map(|_| SchedulerEnd::Idle),
+            };
+            if let Some(end) = end {
                 self.leave(|transaction| transaction.leases().leave_queue(&holder));
-                return Ok(Err(signal));
+                return Ok(Err(end));
             }
         }
     }

@@ -2,6 +2,20 @@
 
 use super::*;
 
+#[test]
+fn a_scheduler_that_stands_by_has_nothing_to_do() {
+    let mut service = Service::new("[step.a]\nrun = 'true'\n");
+    service.start(&["serve", "--no-worker"]);
+    eventually("it leads", || service.said().contains("schedules the submitted runs"));
+    let other = service.start(&["serve", "--no-worker", "--idle", "1s"]);
+    assert!(service.processes[other].wait().expect("it ends").success(), "{}", service.said());
+    let said = service.bench.read(&format!("said-{other}"));
+    assert!(said.contains("stands by") && !said.contains("schedules the submitted"), "{said}");
+    let run = service.submit(&[]);
+    service.start(&["worker", "--name", "one", "--slots", "1"]);
+    service.wait(&run, 0);
+}
+
 /// The heartbeats of a suspended scheduler stop, but its process can be seen.
 #[test]
 fn a_suspended_scheduler_is_replaced_and_stands_by_when_it_continues() {
