@@ -222,6 +222,25 @@ fn a_user_learns_that_it_is_unknown_whether_a_submission_or_a_request_was_stored
 }
 
 #[test]
+fn an_attempt_whose_order_was_never_placed_gives_its_names_back() {
+    let world = World::quiet(vec![Flow::of(vec![FlowStep { semaphore: true, ..FlowStep::of(1) }])]);
+    let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));
+    act(&[USER, WORKERS[0]]);
+    let worker = world.machine.running()[0];
+    act(&[SCHEDULERS[0], SCHEDULERS[0]]);
+    let scheduler = *world.machine.running().last().expect("it leads");
+    // The worker is too late for its order, and ends; then no worker is there to order it from again.
+    world.machine.suspend(worker, Duration::from_secs(55));
+    world.let_time_pass(nanos(Duration::from_secs(56)));
+    world.signal(worker);
+    act(&[WORKERS[0], WORKERS[0]]);
+    assert!(world.machine.is_gone(worker), "it has drained");
+    act(&[SCHEDULERS[0]]);
+    world.machine.end_process(scheduler);
+    world.end();
+}
+
+#[test]
 fn a_finally_that_another_worker_executes_holds_the_lock_of_its_step() {
     let locked = FlowStep { lock: Some(0), finally: true, ..FlowStep::of(5) };
     let world = World::quiet(vec![Flow::of(vec![locked.clone(), locked])]);

@@ -81,6 +81,8 @@ impl RunState {
             }
             (true, ..) => {
                 let why = "its order is gone".to_owned();
+                // It gives back its names.
+                self.steps.pick_up(StepAttempt::new(start, began), Vec::new());
                 self.on_report(Report::Lost { id: OrderId::Command(grant), why }, None);
             }
             (false, ..) if finally => {
