@@ -78,6 +78,11 @@ impl RunIdentity {
     }
 }
 
+/// Returns the run to one of whose attempts a holder of names belongs, if it is one.
+pub(crate) fn run_of(holder: &HolderId) -> Option<&str> {
+    holder.as_str().strip_prefix("run ")?.split('/').next()
+}
+
 /// Returns the tag that every process of a run carries.
 pub(super) fn run_tag(run: &str) -> String {
     format!("run-{run}")

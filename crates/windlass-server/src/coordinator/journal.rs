@@ -26,6 +26,7 @@ mod stored;
 mod wakeups;
 mod write_ahead;
 
+pub(crate) use self::admission::LOOKED_AT;
 pub(super) use self::admission::{Admitted, NameClaims, items_of, terms};
 pub(crate) use self::leader::expect_limits;
 pub(super) use self::leader::{Expected, Leader, declare};

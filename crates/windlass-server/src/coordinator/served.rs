@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_core::{
-    ClientId, Grant, HolderId, Name, Phase, ResourceCost, Timestamp, Token, WorkId,
+    ClientId, Grant, HolderId, Name, Need, Phase, ResourceCost, Timestamp, Token, WorkId,
 };
 use windlass_store::{
     AttemptRecord, Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError,
@@ -272,9 +272,10 @@ impl ServedRun {
         self.state.schedule().engine().digest()
     }
 
-    /// Returns whether it has decided nothing since it was adopted.
-    pub(crate) fn is_new(&self) -> bool {
-        self.is_new
+    /// Returns whether it has something to decide though nothing has happened: it was adopted just now, or
+    /// names can be taken that dead holders had.
+    pub(crate) fn wants_round(&self) -> bool {
+        self.is_new || !self.cleared.is_empty()
     }
 
     pub(crate) fn heeds_events(&self) -> bool {
@@ -378,7 +379,9 @@ impl ServedRun {
             self.state.on_tick();
             self.state.on_all_taken_in();
             self.give_back_names(transaction)?;
-            self.wake_refused(transaction, asking)?;
+            for needs in self.refused_needs() {
+                self.wake_refused(transaction, &needs, asking)?;
+            }
             return Ok(RoundEnd::MayStart);
         }
         self.append(transaction)?;
@@ -463,22 +466,23 @@ impl ServedRun {
         self.leave_queues(transaction)
     }
 
-    /// Wakes the steps that a name has refused and that may have it now. `wakeup` is notified when another
-    /// one may be free.
+    /// Returns what steps need that a name has refused and that may start, each combination once.
+    pub(crate) fn refused_needs(&self) -> Vec<Vec<Need>> {
+        if self.is_open() { self.state.schedule().refused_needs() } else { Vec::new() }
+    }
+
+    /// Wakes the steps that need this, that a name has refused, and that may have it now. `wakeup` is notified
+    /// when another one may be free.
     pub(crate) fn wake_refused(
         &mut self,
         transaction: &Transaction<'_>,
+        needs: &[Need],
         asking: Turn<'_>,
     ) -> Result<(), StoreError> {
-        if !self.shares_names || !self.is_open() {
-            return Ok(());
-        }
         let claimant = Claimant { process: None, asking };
-        #[expect(
-            clippy::redundant_closure_for_method_calls,
-            reason = "the method is for claims of one lifetime, and the closure for all"
-        )]
-        self.with_claims(transaction, claimant, |claims, schedule| claims.wake_refused(schedule))
+        self.with_claims(transaction, claimant, |claims, schedule| {
+            claims.wake_refused_by(schedule, needs)
+        })
     }
 
     /// Calls `act` with what claims names for the run.

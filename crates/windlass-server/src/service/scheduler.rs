@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::coordinator::served::{
     EndLeftovers, Host, RoundEnd, RoundNews, ServedRun, Started, Turn,
 };
-use crate::coordinator::{RunError, end_leftovers};
+use crate::coordinator::{LOOKED_AT, RunError, end_leftovers, run_of};
 use crate::heartbeat::Heartbeat;
 use crate::lock_client::patience;
 use crate::participant::{Asking, LimitTurn, Participant};
@@ -554,10 +554,7 @@ impl Runs {
             open.insert(id);
         }
         // All runs have given back names by then, and holds have moved to lives that are there.
-        for id in &open {
-            let run = self.served.get_mut(id).expect("it has begun the round");
-            run.wake_refused(transaction, turn)?;
-        }
+        self.wake_refused(transaction, turn, &mut open)?;
         let limits: BTreeSet<_> =
             self.served.values().flat_map(ServedRun::limits).cloned().collect();
         if limits.is_empty() {
@@ -625,6 +622,43 @@ impl Runs {
         }
     }
 
+    /// Wakes the steps that names have refused and that may have them now. Of all runs that wait for the same
+    /// names, those look whose turn has come, and the first: what refuses it refuses the others, too. So a
+    /// round costs as much however many wait. Adds the runs that have looked to `open`.
+    fn wake_refused(
+        &mut self,
+        transaction: &Transaction<'_>,
+        turn: Turn<'_>,
+        open: &mut BTreeSet<String>,
+    ) -> Result<(), StoreError> {
+        let mut waiting: BTreeMap<Vec<Need>, BTreeSet<&str>> = BTreeMap::new();
+        for (id, run) in &self.served {
+            for needs in run.refused_needs() {
+                waiting.entry(needs).or_default().insert(id);
+            }
+        }
+        let mut looks: BTreeSet<(String, Vec<Need>)> = BTreeSet::new();
+        for (needs, runs) in waiting {
+            let first = transaction.leases().first_waiters(&needs, LOOKED_AT)?;
+            let ours = first.iter().filter_map(|waiter| {
+                let run = run_of(&waiter.holder).filter(|run| runs.contains(run))?;
+                Some((run, waiter.notified_at.is_some()))
+            });
+            let ours: Vec<_> = ours.collect();
+            let called = ours.iter().filter(|(_, is_called)| *is_called).map(|(run, _)| *run);
+            let first = ours.first().map(|(run, _)| *run).or(runs.first().copied());
+            looks.extend(called.chain(first).map(|run| (run.to_owned(), needs.clone())));
+        }
+        for (id, needs) in looks {
+            self.touched.insert(id.clone());
+            let run = self.served.get_mut(&id).expect("only a known run waits");
+            run.wake_refused(transaction, &needs, turn)?;
+            self.turns.want(&id);
+            open.insert(id);
+        }
+        Ok(())
+    }
+
     /// Has the runs start steps, one at a time and in turn, until none finds room for another. Adds those
     /// that have decided something to `open`. Returns whether a step has started that holds some of a limit.
     fn start_in_turn(
@@ -690,7 +724,7 @@ impl Runs {
         self.seen_event = Some(events.last().map_or(after, |last| last.number));
         for (id, run) in &self.served {
             let is_due = run.next_due().is_some_and(|due| due <= run.now());
-            if is_due || run.waits_for_others() || run.is_new() {
+            if is_due || run.wants_round() {
                 open.entry(id.clone()).or_default();
             }
             if run.heeds_events() && !events.is_empty() {

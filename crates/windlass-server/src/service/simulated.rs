@@ -222,6 +222,21 @@ fn a_user_learns_that_it_is_unknown_whether_a_submission_or_a_request_was_stored
 }
 
 #[test]
+fn a_round_costs_as_much_however_many_runs_wait_for_a_name() {
+    let calls = |runs: usize| {
+        let locked = FlowStep { lock: Some(0), ..FlowStep::of(600) };
+        let world = World::quiet(vec![Flow::of(vec![locked]); runs]);
+        (0..runs).for_each(|_| world.act(USER));
+        [WORKERS[0], SCHEDULERS[0], SCHEDULERS[0], WORKERS[0]].iter().for_each(|p| world.act(*p));
+        world.let_time_pass(nanos(Duration::from_secs(1)));
+        let before = world.faults.seen();
+        world.act(SCHEDULERS[0]);
+        world.faults.seen().calls_since(&before)
+    };
+    assert_eq!(calls(20), calls(3));
+}
+
+#[test]
 fn an_attempt_whose_order_was_never_placed_gives_its_names_back() {
     let world = World::quiet(vec![Flow::of(vec![FlowStep { semaphore: true, ..FlowStep::of(1) }])]);
     let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));

@@ -21,7 +21,7 @@ use crate::schedule::Schedule;
 
 /// How many slots' waiters of a queue are looked at for one commit. If more of a run can go on, the wake-up of the
 /// next one brings the next commit.
-const LOOKED_AT: u64 = 64;
+pub(crate) const LOOKED_AT: u64 = 64;
 
 /// Claims names for the attempts of a run, within one transaction.
 pub(in crate::coordinator) struct NameClaims<'a> {
@@ -207,27 +207,31 @@ impl<'a> NameClaims<'a> {
     /// would reserve capacity inside the run that they could not use. The store calls a waiter whose turn
     /// has come. What refuses a work also refuses later works that need the same names, so of those that
     /// were not called only the first is checked.
-    pub(in crate::coordinator) fn wake_refused(
+    pub(super) fn wake_refused(&mut self, schedule: &mut Schedule) -> Result<(), StoreError> {
+        schedule.refused_needs().iter().try_for_each(|needs| self.wake_refused_by(schedule, needs))
+    }
+
+    /// Does the same for the works that need this.
+    pub(in crate::coordinator) fn wake_refused_by(
         &mut self,
         schedule: &mut Schedule,
+        needs: &[Need],
     ) -> Result<(), StoreError> {
-        for needs in schedule.refused_needs() {
-            for (grant, is_called) in self.first_refused(schedule, &needs)? {
-                if !is_called {
-                    // It is first, or what is before it may have ended without a word.
-                    let look = |claim: &Claim<'_>| self.transaction.leases().refusal(claim);
-                    match self.with_claim(schedule, grant, &needs, look) {
-                        Ok(Some(refused)) => {
-                            self.leftovers.extend(refused.leftovers);
-                            break;
-                        }
-                        // The capacity of the run has no room for it then.
-                        Err(error) if !is_unmet(&error) => return Err(error),
-                        _ => {}
+        for (grant, is_called) in self.first_refused(schedule, needs)? {
+            if !is_called {
+                // It is first, or what is before it may have ended without a word.
+                let look = |claim: &Claim<'_>| self.transaction.leases().refusal(claim);
+                match self.with_claim(schedule, grant, needs, look) {
+                    Ok(Some(refused)) => {
+                        self.leftovers.extend(refused.leftovers);
+                        break;
                     }
+                    // The capacity of the run has no room for it then.
+                    Err(error) if !is_unmet(&error) => return Err(error),
+                    _ => {}
                 }
-                schedule.wake(grant.work);
             }
+            schedule.wake(grant.work);
         }
         Ok(())
     }
