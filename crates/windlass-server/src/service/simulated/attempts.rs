@@ -106,6 +106,8 @@ impl Attempts<OrderToken> for SimulatedAttempts {
                 continue;
             }
             let Some(id) = self.running.remove(&child.token) else { continue };
+            // Its worker notes it at once, and nothing can come between.
+            world.note_end(child.token);
             let report = match (child.kind, child.exit) {
                 // No process kills a check but its worker, when it is to stop.
                 (OrderKind::Check, Exit::Signal(_)) => {

@@ -266,7 +266,10 @@ impl World {
                     child.kind == OrderKind::Command
                         && child.attempt() == Some((&*run.id, work, *attempt))
                 };
-                let exit = children.iter().find(of_it).map(|child| child.exit);
+                let child = children.iter().find(of_it);
+                let seen = child.is_some_and(|child| self.truth().ended.contains(&child.token));
+                assert!(!seen || *ending != Ending::Interrupted, "the end of s{work} is lost");
+                let exit = child.map(|child| child.exit);
                 let is_success = exit == Some(Exit::Code(0));
                 assert!(
                     *ending != Ending::Success || is_success,

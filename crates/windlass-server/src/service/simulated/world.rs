@@ -52,6 +52,8 @@ pub(super) struct Truth {
     pub(super) runs: BTreeMap<String, usize>,
     /// Runs that users have steered.
     pub(super) steered: BTreeSet<String>,
+    /// The orders whose ends workers have seen.
+    pub(super) ended: BTreeSet<u64>,
     /// Processes that have a signal pending.
     signals: BTreeSet<u32>,
     counts: BTreeMap<&'static str, usize>,
@@ -226,6 +228,11 @@ impl World {
     pub(super) fn signal(&self, pid: u32) {
         self.machine.log(|| format!("process {pid} gets a signal"));
         self.truth().signals.insert(pid);
+    }
+
+    /// Notes that a worker has seen the end of what it has started for an order.
+    pub(super) fn note_end(&self, token: u64) {
+        self.truth().ended.insert(token);
     }
 
     /// Takes the pending signal of a process.
