@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::Name;
 use windlass_store::{Process, RunEnd, Store, StoreError, StoredWorker, Topic, Transaction};
@@ -41,18 +41,22 @@ pub fn await_ends(
     let io = |source| RunError::Io { what, source };
     let signals = SignalPipe::open().map_err(io)?;
     let wakeup = store.register(&Topic::Progress)?;
-    let mut told = BTreeSet::new();
+    let (mut told, mut sought) = (BTreeSet::new(), None::<Instant>);
     loop {
         wakeup.drain();
         if let Some(ends) = ends_of(store, runs)? {
             return Ok(Ok(ends));
         }
-        for run in runs {
-            if let Some(unled) = store.read(|transaction| unled(transaction, run))?
-                && told.insert(run)
-            {
-                tell(run, unled);
+        // A busy scheduler notifies this process hundreds of times per second.
+        if sought.is_none_or(|sought| sought.elapsed() >= LOOK_AGAIN) {
+            for run in runs {
+                if let Some(unled) = store.read(|transaction| unled(transaction, run))?
+                    && told.insert(run)
+                {
+                    tell(run, unled);
+                }
             }
+            sought = Some(Instant::now());
         }
         let sources: [&dyn AsFd; 2] = [&signals, &wakeup];
         if poll(&sources, Some(LOOK_AGAIN)).map_err(io)?[0] {
