@@ -48,12 +48,13 @@ fn context(when: &Value) -> String {
     if when.is_null() {
         return "The machine and the time of this measurement were not stored.".to_owned();
     }
+    let took = when["seconds"].as_u64().map(|seconds| format!(", in {seconds} s"));
     let short = if when["quick"] == true { " A short run, with few rounds." } else { "" };
     format!(
-        "{}, commit {}, in {} s; {} × {}, {}, {}, {}; load before {}, after {}.{short}",
+        "{}, commit {}{}; {} × {}, {}, {}, {}; load before {}, after {}.{short}",
         text("date"),
         text("commit"),
-        when["seconds"],
+        took.unwrap_or_default(),
         when["processors"],
         text("processor"),
         text("memory"),
