@@ -21,6 +21,7 @@ mod instead;
 mod limits;
 mod looking;
 mod mistakes;
+mod queueing;
 mod serving;
 mod storing;
 
@@ -33,6 +34,7 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
+pub(crate) use queueing::{AddArguments, QueueArguments, WaitArguments};
 pub(crate) use serving::{
     ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments,
 };
@@ -305,15 +307,21 @@ pub(crate) enum Verb {
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Wait until runs have ended
+    /// Wait until runs, or steps of queues, have ended
     #[command(
-        after_help = "Example:\n  windlass wait 3fa9c2d1 && ./publish.sh\n\nThe exit code is that of the run; of several runs, the worst."
+        after_help = "Examples:\n  windlass wait 3fa9c2d1 && ./publish.sh\n  windlass wait default/17 default/18\n  windlass wait default\n\nThe exit code is that of the run, or 0 or 1 for a step; of several, the worst.\nA queue is waited for until nothing of it is queued or runs."
     )]
-    Wait {
-        /// The runs: their ids, the first characters of them, or `last`
-        #[arg(required = true, value_name = "RUN", value_parser = run_to_await, add = completions::runs())]
-        runs: Vec<String>,
-    },
+    Wait(WaitArguments),
+    /// Add a command to a queue
+    #[command(
+        after_help = "Examples:\n  windlass add -- make test\n  windlass add --after 17 --lock deploy -- ./deploy.sh\n  windlass add -q videos --timeout 1h -- 'ffmpeg -i in.mkv out.mp4 && rm in.mkv'\n\nPrints QUEUE/ID, which log, why, wait and cancel understand. Starts a scheduler in the background if\nnone is running."
+    )]
+    Add(AddArguments),
+    /// List the queues, or the steps of a queue
+    #[command(
+        after_help = "Examples:\n  windlass queue\n  windlass queue default\n  windlass queue default --slots 4"
+    )]
+    Queue(QueueArguments),
     /// Schedule the submitted runs of the store
     #[command(
         after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n  windlass serve --unit=worker > ~/.config/systemd/user/windlass-worker.service\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time;\nothers stand by."
@@ -587,11 +595,6 @@ fn run_to_attach(text: &str) -> Result<String, String> {
     let tip = |run: &str, step: &str| {
         format!("only a whole run can be shown; the output of a step: windlass log -f {run}/{step}")
     };
-    looking::whole_run(text, tip)
-}
-
-fn run_to_await(text: &str) -> Result<String, String> {
-    let tip = |run: &str, _: &str| format!("only a whole run can be awaited: windlass wait {run}");
     looking::whole_run(text, tip)
 }
 

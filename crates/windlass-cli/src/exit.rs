@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use windlass_server::queue::QueueError;
 use windlass_server::service::WorkerError;
 use windlass_server::{
     EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
@@ -16,6 +17,7 @@ use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::messages::printable;
+use crate::queue::OtherQueue;
 use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::store::GroupError;
@@ -130,6 +132,9 @@ impl From<&(dyn Error + 'static)> for Exit {
             Some(_) => return Exit::Unavailable,
             None => {}
         }
+        if let Some(queue) = failure.downcast_ref::<QueueError>() {
+            return if queue.is_usage() { Exit::Usage } else { Exit::Unavailable };
+        }
         if let Some(PruneError::Look(look)) = failure.downcast_ref::<PruneError>() {
             return if look.is_usage() { Exit::Usage } else { Exit::Unavailable };
         }
@@ -171,6 +176,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<StillRunning>()
         || failure.is::<DirError>()
         || failure.is::<GroupError>()
+        || failure.is::<OtherQueue>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {

@@ -28,6 +28,7 @@ mod output;
 mod primitive;
 mod prune;
 mod ps;
+mod queue;
 mod run;
 mod schema;
 mod serve;
@@ -94,7 +95,9 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Submit(submit) => submit::submit(state, submit, form),
         Verb::Workers => submit::workers(state, form),
         Verb::Attach { run, output } => run::attach(state, run, shown(output)),
-        Verb::Wait { runs } => submit::wait(state, runs, form),
+        Verb::Wait(wait) => submit::wait(state, wait, form),
+        Verb::Add(add) => queue::add(state, add, form),
+        Verb::Queue(queue) => queue::queue(state, queue, form),
         Verb::Serve(serve) => serve::serve(state, serve, form),
         Verb::Worker(worker) => worker::worker(state, worker, form),
         Verb::Retry { run, steps, detach: true, .. } => hand_over::retry(state, run, steps, form),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
+use windlass_server::queue::queue_of;
 use windlass_server::{
     Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, Pause, RunError, RunOutcome,
     RunRecord, RunState, RunView, Store, ask, ask_to_pause, ask_to_retry, find_run, open_runs,
@@ -128,6 +129,9 @@ pub(crate) fn retry(
             let mut store = state::open(state)?;
             ask_to_retry(&mut store, &run, steps)?;
             start_in_background(&mut store)?;
+            if queue_of(&mut store, &run)?.is_some() {
+                return Ok(Exit::Success);
+            }
             drop(store);
             attach(state, &run, shown)
         }

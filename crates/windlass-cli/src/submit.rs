@@ -5,13 +5,14 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::service::{
-    SeenWorker, StoredWorker, Unled, await_ends, live_scheduler, submit as store_run,
-    workers as list_workers,
+    Awaited, AwaitedEnd, SeenWorker, StoredWorker, Unled, await_ends, awaited, live_scheduler,
+    submit as store_run, workers as list_workers,
 };
-use windlass_server::{RunOutcome, Store, find_run};
+use windlass_server::{StepState, Store};
 
-use crate::arguments::{Form, RunArguments, SubmitArguments};
+use crate::arguments::{Form, RunArguments, StepTarget, SubmitArguments, WaitArguments};
 use crate::exit::Exit;
+use crate::look::json_word;
 use crate::output::{json, print};
 use crate::run::read_run;
 use crate::serve::start_in_background;
@@ -122,43 +123,96 @@ struct Submitted<'a> {
 
 pub(crate) fn wait(
     state: Option<&Path>,
-    runs: &[String],
+    arguments: &WaitArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let mut store = state::existing(state)?;
-    let ids = runs.iter().map(|run| Ok(find_run(&mut store, run)?.id));
-    let ids: Vec<String> = ids.collect::<Result<_, Box<dyn Error>>>()?;
-    let mut tell = |run: &str, unled| match unled {
+    let mut all = Vec::new();
+    for StepTarget { run, step } in &arguments.targets {
+        all.extend(awaited(&mut store, run, step.as_deref())?);
+    }
+    let mut tell_unled = |run: &str, unled| match unled {
         Unled::Interrupted => {
             eprintln!("run {run} is interrupted; to resume: windlass resume {run}");
         }
         _ => eprintln!("run {run} waits: no scheduler is running; start one with: windlass serve"),
     };
-    let ends = match await_ends(&mut store, &ids, &mut tell)? {
+    let ends = match await_ends(&mut store, &all, &mut tell_unled)? {
         Ok(ends) => ends,
         Err(signal) => return Ok(Exit::Signal(signal)),
     };
-    for (run, end) in ids.iter().zip(&ends) {
-        match form {
-            Form::Json => {
-                let outcome = end.outcome.word();
-                print(&json("ended", &Waited { run, outcome }));
-            }
-            Form::Text => eprintln!("run {run} has ended: {}", end.outcome.word()),
-        }
+    for (awaited, end) in all.iter().zip(&ends) {
+        tell(awaited, end, form);
     }
-    let rank = |outcome: &RunOutcome| match outcome {
-        RunOutcome::TooLate => 3,
-        RunOutcome::Failed => 2,
-        RunOutcome::Cancelled => 1,
+    let failed = ends.iter().find_map(|end| match end {
+        AwaitedEnd::Step { code: Some(code @ 1..), .. } => Some(*code),
+        _ => None,
+    });
+    if let Some(code) = failed.filter(|_| arguments.code) {
+        return Ok(Exit::Command(code));
+    }
+    let rank = |exit: &Exit| match exit {
+        Exit::TimedOut => 3,
+        Exit::Failed => 2,
+        Exit::Cancelled => 1,
         _ => 0,
     };
-    let worst = ends.into_iter().map(|end| end.outcome).max_by_key(rank);
-    Ok(worst.map_or(Exit::Success, Exit::from))
+    Ok(ends.iter().map(exit_of).max_by_key(rank).unwrap_or(Exit::Success))
+}
+
+/// Tells the user how something has ended.
+fn tell(awaited: &Awaited, end: &AwaitedEnd, form: Form) {
+    match (awaited, end, form) {
+        (Awaited::Run(run), AwaitedEnd::Run(end), Form::Json) => {
+            let outcome = end.outcome.word();
+            print(&json("ended", &Waited { run, outcome }));
+        }
+        (Awaited::Run(run), AwaitedEnd::Run(end), Form::Text) => {
+            eprintln!("run {run} has ended: {}", end.outcome.word());
+        }
+        (Awaited::Step { run, step, .. }, AwaitedEnd::Step { state, code }, Form::Json) => {
+            let state = json_word(*state);
+            print(&json("step_ended", &StepEnded { run, step, state, code: *code }));
+        }
+        (Awaited::Step { step, .. }, AwaitedEnd::Step { state, code }, Form::Text) => {
+            let code = code.filter(|code| *code != 0).map(|code| format!(", exit code {code}"));
+            eprintln!("step {step} has ended: {}{}", state.word(), code.unwrap_or_default());
+        }
+        (Awaited::Queue { name, run }, _, Form::Json) => {
+            print(&json("queue_idle", &Idle { queue: name, run }));
+        }
+        (Awaited::Queue { name, .. }, _, Form::Text) => {
+            eprintln!("queue {name} has nothing left to do");
+        }
+        _ => {}
+    }
+}
+
+fn exit_of(end: &AwaitedEnd) -> Exit {
+    match end {
+        AwaitedEnd::Run(end) => end.outcome.into(),
+        AwaitedEnd::Step { state: StepState::Success | StepState::Skipped, .. } => Exit::Success,
+        AwaitedEnd::Step { .. } => Exit::Failed,
+        _ => Exit::Success,
+    }
 }
 
 #[derive(Serialize)]
 struct Waited<'a> {
     run: &'a str,
     outcome: &'static str,
+}
+
+#[derive(Serialize)]
+struct StepEnded<'a> {
+    run: &'a str,
+    step: &'a str,
+    state: &'static str,
+    code: Option<i32>,
+}
+
+#[derive(Serialize)]
+struct Idle<'a> {
+    queue: &'a str,
+    run: &'a str,
 }

@@ -59,8 +59,18 @@ pub(crate) fn why(
 pub(crate) fn first_wait(store: &mut Store, run: &str, times: &Times) -> Option<String> {
     let Explanation { view, steps, .. } = Explanation::of_run(store, run).ok()?;
     let step = *chosen(&steps, 1).first()?;
+    let reason = short_reason(step, &view, times)?;
+    Some(format!("{} ({reason})", view.steps[step.place].name))
+}
+
+/// Returns the most important reason why a step waits, in a few words.
+pub(crate) fn short_reason(
+    step: &StepExplanation,
+    view: &RunView,
+    times: &Times,
+) -> Option<String> {
     let reason = step.reasons.iter().min_by_key(|reason| rank(reason))?;
-    Some(format!("{} ({})", view.steps[step.place].name, short(reason, &view, times)))
+    Some(short(reason, view, times))
 }
 
 /// Returns the explanations one below the other, and what applies to all of them at the end.

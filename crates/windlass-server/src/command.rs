@@ -19,6 +19,8 @@ use crate::size::{self, TooLarge};
 #[derive(Clone, Copy)]
 pub(crate) struct CommandResolver<'a> {
     pub(crate) plan: &'a Plan,
+    /// Returns a step of the run.
+    pub(crate) steps: &'a dyn Fn(WorkId) -> &'a Step,
     pub(crate) run: &'a str,
     pub(crate) dir: &'a Path,
     /// The store's directory.
@@ -162,7 +164,7 @@ impl<'a> CommandResolver<'a> {
     }
 
     fn step(self, work: WorkId) -> &'a Step {
-        &self.plan.steps[work.index()]
+        (self.steps)(work)
     }
 
     fn values(self, grant: Grant) -> Values<'a> {

@@ -49,7 +49,7 @@ pub(crate) use self::identity::run_of;
 use self::journal::{Expected, Leader, StoreJournal, declare};
 pub(crate) use self::journal::{LOOKED_AT, end_leftovers, expect_limits, read_wal};
 pub use self::requests::{Ask, Pause, ask, ask_to_pause, ask_to_retry};
-pub(crate) use self::requests::{announce_decision, forget_requests};
+pub(crate) use self::requests::{announce_decision, forget_requests, send};
 use self::run_loop::RunLoop;
 use self::state::RunState;
 pub use self::update::{Change, End, StepStatus, Update};
@@ -70,6 +70,12 @@ pub enum FoundRun {
 
 /// Returns the plan of a run, as its user asked for it.
 pub(crate) fn plan_of(run: &RunRecord) -> Result<Plan, RunError> {
+    // No file is empty: only a queue has no text.
+    if run.text.is_empty() {
+        let mut plan = Plan::open(run.workflow.clone());
+        plan.concurrency = run.jobs;
+        return Ok(plan);
+    }
     plan_as_asked(windlass_workflow::parse(&run.file, &run.text)?, run)
 }
 
@@ -306,7 +312,7 @@ fn statuses(schedule: &Schedule) -> Vec<StepStatus> {
             attempts: engine.attempts(work).unwrap_or_default(),
         }
     };
-    (0..schedule.len()).map(WorkId::from_index).map(status).collect()
+    schedule.works().map(status).collect()
 }
 
 /// Completes the logs in `dir` with what a killed leader has left beside them.

@@ -68,6 +68,7 @@ mod primitive;
 mod proc_fs;
 mod process_tag;
 mod processes;
+pub mod queue;
 mod reaper;
 mod schedule;
 mod search;

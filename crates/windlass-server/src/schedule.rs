@@ -22,11 +22,15 @@ use crate::outputs;
 mod capacity;
 mod deadlines;
 mod explaining;
+mod growth;
+mod history;
 mod limits;
 mod names;
 mod reopening;
 
 use self::deadlines::RunTimes;
+use self::growth::Growth;
+pub(crate) use self::history::RunHistory;
 use self::names::NameQueues;
 
 /// The reason for the failure of a step for which the run has no more time.
@@ -36,6 +40,8 @@ pub(crate) struct Schedule {
     plan: Plan,
     /// The places of the steps in the plan, by name.
     places: BTreeMap<String, usize>,
+    /// The steps behind those of the plan, if the run stays open.
+    growth: Option<Growth>,
     engine: Engine,
     capacity: RunCapacity,
     clock: Clock,
@@ -80,6 +86,7 @@ impl Schedule {
                 .map(|(place, _)| WorkId::from_index(place))
                 .collect(),
             plan,
+            growth: None,
             engine: Engine::new(config, capacity.client()),
             capacity,
             times: RunTimes::starting(clock.now()),
@@ -96,7 +103,7 @@ impl Schedule {
     /// Submits every step of a new run.
     pub(crate) fn submit_all(&mut self) {
         for place in 0..self.plan.steps.len() {
-            self.with_submission(place, |schedule, submission| {
+            self.with_submission(WorkId::from_index(place), |schedule, submission| {
                 schedule.call(|engine, world| engine.submit(world, submission))
             })
             .expect("a plan lists every step behind those it follows");
@@ -107,9 +114,11 @@ impl Schedule {
     pub(crate) fn replay(&mut self, facts: &[Fact]) {
         self.times.began = facts.first().map_or(self.times.began, |first| first.at);
         for place in 0..self.plan.steps.len() {
-            self.with_submission(place, |schedule, submission| schedule.engine.stage(submission));
+            let work = WorkId::from_index(place);
+            self.with_submission(work, |schedule, submission| schedule.engine.stage(submission));
         }
         for fact in facts {
+            self.stage_added(fact);
             match fact.what {
                 Happening::Started { work, .. } => drop(self.times.starts.insert(work, fact.at)),
                 Happening::Reopened { .. } => self.times.reopened = true,
@@ -125,6 +134,7 @@ impl Schedule {
 
     /// Applies a fact that another process has journaled, and keeps the transitions that follow from it.
     pub(crate) fn follow(&mut self, fact: &Fact) {
+        self.stage_added(fact);
         if let Happening::Started { work, .. } = fact.what {
             self.times.starts.insert(work, fact.at);
         }
@@ -141,14 +151,25 @@ impl Schedule {
     }
 
     pub(crate) fn step(&self, work: WorkId) -> &Step {
-        &self.plan.steps[work.index()]
+        self.known_step(work).expect("it is one of its works")
+    }
+
+    /// Returns a step, unless it is forgotten or was never one of the run.
+    pub(crate) fn known_step(&self, work: WorkId) -> Option<&Step> {
+        let added = || self.growth.as_ref()?.step(work);
+        self.plan.steps.get(work.index()).or_else(added)
+    }
+
+    /// Iterates over the works of all steps, in order.
+    pub(crate) fn works(&self) -> impl DoubleEndedIterator<Item = WorkId> {
+        let planned = (0..self.plan.steps.len()).map(WorkId::from_index);
+        planned.chain(self.growth.iter().flat_map(Growth::works))
     }
 
     /// Returns what a step wrote for `key` in the attempt that has succeeded, if it did. Its output was
     /// read before its end was stored, so it can be read.
     pub(crate) fn output(&self, logs: &Path, step: &str, key: &str) -> Option<String> {
-        let place = *self.places.get(step)?;
-        let work = WorkId::from_index(place);
+        let work = self.called(step)?;
         // The checks of what it has to ensure may need its output before its end.
         let counts =
             |phase: &Phase| *phase == Phase::Success || phase.state() == WorkState::Running;
@@ -167,7 +188,7 @@ impl Schedule {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.plan.steps.len()
+        self.plan.steps.len() + self.growth.as_ref().map_or(0, Growth::len)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -202,6 +223,13 @@ impl Schedule {
     /// Has what follows happen now.
     pub(crate) fn go_on(&mut self) {
         self.past = None;
+    }
+
+    /// Has at most `slots` steps run at a time from now on.
+    pub(crate) fn set_slots(&mut self, slots: u32) {
+        self.plan.concurrency = Some(slots);
+        self.capacity.set_slots(slots);
+        self.apply(Input::RetrySearch).expect("it can always search");
     }
 
     /// Returns the client of the run in the capacity that it shares with others.
@@ -280,7 +308,12 @@ impl Schedule {
 
     /// Returns the work of the step of that name.
     pub(crate) fn called(&self, step: &str) -> Option<WorkId> {
-        self.places.get(step).map(|place| WorkId::from_index(*place))
+        if let Some(place) = self.places.get(step) {
+            return Some(WorkId::from_index(*place));
+        }
+        // Steps that were added are called by their numbers.
+        let work = WorkId::new(step.parse().ok()?)?;
+        self.growth.as_ref()?.step(work).map(|_| work)
     }
 
     pub(crate) fn take_next(&mut self) -> Option<Grant> {
@@ -309,10 +342,14 @@ impl Schedule {
 
     fn with_submission<T>(
         &mut self,
-        place: usize,
+        work: WorkId,
         act: impl FnOnce(&mut Self, Submission<'_>) -> T,
     ) -> T {
-        let step = &self.plan.steps[place];
+        let step = match &self.growth {
+            Some(growth) if work.index() >= self.plan.steps.len() => growth.step(work),
+            _ => self.plan.steps.get(work.index()),
+        };
+        let step = step.expect("it is one of its works");
         let cost =
             self.capacity.look_within_plan(|tree| self.engine.cost(tree, &step.needs.resources));
         let cost = cost.expect("a plan asks only for what there is");

@@ -11,6 +11,7 @@
 //! executed; its next life ends their processes and reports them as lost, and they are repeated without
 //! using up a retry.
 
+mod awaited;
 mod environment;
 mod follow;
 mod ledger;
@@ -25,9 +26,10 @@ mod turns;
 mod watchdog;
 mod worker;
 
+pub use self::awaited::{Awaited, AwaitedEnd, await_ends, awaited};
 pub use self::environment::EnvironmentError;
 pub(crate) use self::environment::submitted_env;
-pub use self::follow::{SeenWorker, Unled, await_ends, live_scheduler, live_worker, workers};
+pub use self::follow::{SeenWorker, Unled, live_scheduler, live_worker, workers};
 pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::submit;

@@ -52,6 +52,7 @@ mod memory;
 mod name;
 mod order;
 mod process;
+mod queue;
 mod run;
 mod sqlite;
 mod step;
@@ -75,17 +76,18 @@ pub use memory::Memory;
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
 pub use order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
 pub use process::{Liveness, Process};
+pub use queue::{StoredBase, StoredQueue, StoredStep};
 pub use run::{RunEnd, RunListing, RunOutcome, RunRecord};
 pub use sqlite::{Network, Sqlite};
 pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
 pub use store::{Store, StoreOpener};
 pub use tables::{
     EventTable, LeaseChanges, LeaseQuery, LeaseSnapshot, LeaseTables, Meta, OrderTables, QueuePart,
-    RequestTable, RunTables, StepTables, Tables,
+    QueueTables, RequestTable, RunTables, StepTables, Tables,
 };
 pub use transaction::{
     Claim, Claimed, Event, Events, Facts, Leases, LimitError, LimitKind, LimitRoom, LimitShare,
-    Limits, NameView, OnRefusal, Orders, Refused, Request, Requests, Runs, Transaction,
+    Limits, NameView, OnRefusal, Orders, Queues, Refused, Request, Requests, Runs, Transaction,
     check_limit_name,
 };
 pub use wakeup::{Topic, Wakeup};

@@ -21,9 +21,11 @@ use crate::wakeup::{Topic, Wakeup, unique};
 use crate::writer_wait::OnWait;
 
 mod orders;
+mod queues;
 mod runs;
 
 use self::orders::Orders;
+use self::queues::Queues;
 use self::runs::Runs;
 
 /// A store that lasts as long as the process. Clones share it.
@@ -51,6 +53,7 @@ struct MemoryTables {
     last_request: u64,
     runs: Runs,
     orders: Orders,
+    queues: Queues,
 }
 
 impl Backend for Memory {

@@ -8,6 +8,7 @@ mod compact;
 mod file;
 mod orders;
 mod place;
+mod queues;
 mod rows;
 mod runs;
 mod schema;

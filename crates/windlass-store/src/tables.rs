@@ -11,18 +11,19 @@ use crate::error::StoreError;
 use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
+use crate::queue::{StoredBase, StoredQueue, StoredStep};
 use crate::run::{RunEnd, RunListing, RunRecord};
 use crate::step::{AttemptRecord, Decision, GuardWait};
 use crate::transaction::{Event, Request};
 
 /// Everything that a backend stores.
 pub trait Tables:
-    LeaseTables + EventTable + RequestTable + RunTables + StepTables + OrderTables
+    LeaseTables + EventTable + RequestTable + RunTables + StepTables + OrderTables + QueueTables
 {
 }
 
-impl<T: LeaseTables + EventTable + RequestTable + RunTables + StepTables + OrderTables> Tables
-    for T
+impl<T> Tables for T where
+    T: LeaseTables + EventTable + RequestTable + RunTables + StepTables + OrderTables + QueueTables
 {
 }
 
@@ -265,6 +266,8 @@ pub trait RunTables {
     fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError>;
     /// Sets the environment that a run takes along to a service.
     fn set_run_env(&self, run: &str, env: &BTreeMap<String, String>) -> Result<(), StoreError>;
+    /// Sets how many steps of a run may run at once.
+    fn set_run_jobs(&self, run: &str, jobs: u32) -> Result<(), StoreError>;
     /// Deletes a run with its journal, its attempts and its leases.
     fn delete_run(&self, run: &str) -> Result<(), StoreError>;
 
@@ -339,4 +342,33 @@ pub trait OrderTables {
     fn delete_worker(&self, life: &Life) -> Result<(), StoreError>;
     /// Returns the workers, by name.
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError>;
+}
+
+/// Queues, the steps that were added to them, and the bases of their journals.
+pub trait QueueTables {
+    /// Inserts a queue to which nothing was added.
+    fn insert_queue(&self, name: &str, run: &str) -> Result<(), StoreError>;
+    /// Returns the queues, by name.
+    fn queues(&self) -> Result<Vec<StoredQueue>, StoreError>;
+    /// Returns the queue of a name, if there is one.
+    fn queue(&self, name: &str) -> Result<Option<StoredQueue>, StoreError> {
+        Ok(self.queues()?.into_iter().find(|queue| queue.name == name))
+    }
+    /// Returns the queue that a run is, if it is one.
+    fn queue_of_run(&self, run: &str) -> Result<Option<StoredQueue>, StoreError> {
+        Ok(self.queues()?.into_iter().find(|queue| queue.run == run))
+    }
+    /// Inserts a step under the next number of its queue, and returns the number.
+    fn add_step(&self, run: &str, text: &str) -> Result<WorkId, StoreError>;
+    /// Returns the steps of a queue with numbers above `after`, in order.
+    fn steps_after(&self, run: &str, after: u64) -> Result<Vec<StoredStep>, StoreError>;
+    /// Returns one step of a queue.
+    fn step(&self, run: &str, work: WorkId) -> Result<Option<StoredStep>, StoreError>;
+    /// Deletes a step of a queue, with its attempts.
+    fn delete_step(&self, run: &str, work: WorkId) -> Result<(), StoreError>;
+    /// Returns the base of a run's journal.
+    fn base(&self, run: &str) -> Result<Option<StoredBase>, StoreError>;
+    /// Inserts or replaces the base of a run's journal, and deletes all facts. The numbers of later facts
+    /// continue those of the deleted ones.
+    fn set_base(&self, run: &str, text: &str) -> Result<(), StoreError>;
 }

@@ -10,6 +10,7 @@ mod facts;
 mod leases;
 mod limits;
 mod orders;
+mod queues;
 mod requests;
 mod runs;
 
@@ -24,6 +25,7 @@ pub use self::facts::Facts;
 pub use self::leases::{Leases, NameView};
 pub use self::limits::{LimitError, LimitKind, LimitRoom, LimitShare, Limits, check_limit_name};
 pub use self::orders::Orders;
+pub use self::queues::Queues;
 pub use self::requests::{Request, Requests};
 pub use self::runs::Runs;
 use crate::clock::{Clock, ClockReading};
@@ -141,6 +143,12 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub fn orders(&self) -> Orders<'_> {
         Orders::new(self.tables, self.clock, &self.notices)
+    }
+
+    /// Returns the queues.
+    #[must_use]
+    pub fn queues(&self) -> Queues<'_> {
+        Queues::new(self.tables, &self.notices)
     }
 
     /// Returns the requests to coordinators and waiting guards.

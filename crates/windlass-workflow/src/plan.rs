@@ -10,6 +10,7 @@ use serde::Deserialize;
 use windlass_core::ResourceCost;
 
 use crate::guard::Guard;
+use crate::planner::LOG_LIMIT_BYTES;
 use crate::resource::{Resource, ResourceKind, SemaphoreSpec};
 use crate::script::Command;
 use crate::step::Step;
@@ -61,6 +62,32 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns a plan without steps, for a run to which steps are added.
+    ///
+    /// ```
+    /// let plan = windlass_workflow::Plan::open("builds".to_owned());
+    /// assert!(plan.steps.is_empty() && plan.concurrency.is_none());
+    /// ```
+    #[must_use]
+    pub fn open(name: String) -> Self {
+        Self {
+            name,
+            params: BTreeMap::new(),
+            concurrency: None,
+            priority: 0,
+            deadline: None,
+            on_failure: OnFailure::Finish,
+            log_limit: LOG_LIMIT_BYTES,
+            resources: Vec::new(),
+            semaphores: Vec::new(),
+            guards: Vec::new(),
+            hooks: Hooks::default(),
+            env: BTreeMap::new(),
+            pass_env: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
     /// Returns the capacity of each resource that a step holds and gives back, which a rate is not.
     #[must_use]
     pub fn limits(&self) -> ResourceCost {

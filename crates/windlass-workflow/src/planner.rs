@@ -38,13 +38,14 @@ use crate::step::Step;
 use crate::topology;
 use declared::DeclaredSteps;
 pub(crate) use declared::no_steps;
+pub(crate) use defaults::CRASH_LIMIT;
 use defaults::Defaults;
 use index::NameIndex;
 use scope::NameScope;
 use texts::TextReader;
 
 /// The default of `log_limit`.
-const LOG_LIMIT_BYTES: u64 = 1 << 30;
+pub(crate) const LOG_LIMIT_BYTES: u64 = 1 << 30;
 
 /// Returns the plan of a file and its parameters. After an error the plan is not to be used.
 pub(crate) fn plan(

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{Amount, EdgeKind, ResourceCost, RetryPolicy};
 
+use crate::planner::{CRASH_LIMIT, LOG_LIMIT_BYTES};
 use crate::resource::SHARED;
 use crate::script::{Command, Script};
 use crate::template::Template;
@@ -53,6 +54,49 @@ pub struct Step {
     pub execution: Execution,
     /// When an attempt ends, and what follows.
     pub ending: StepEnding,
+}
+
+impl Step {
+    /// Returns a step that runs a command, with the defaults for everything else.
+    ///
+    /// ```
+    /// use windlass_workflow::{Command, Step, Template};
+    ///
+    /// let run = Command::List(vec![Template::literal("true")]);
+    /// let step = Step::of_command("a".to_owned(), run);
+    /// assert!(step.after.is_empty() && step.gate.is_open());
+    /// ```
+    #[must_use]
+    pub fn of_command(name: String, run: Command) -> Self {
+        Self {
+            declared: name.clone(),
+            name,
+            each: Vec::new(),
+            after: Vec::new(),
+            gate: StepGate { when: None, guards: Vec::new() },
+            priority: 0,
+            needs: Needs {
+                resources: ResourceCost::new(),
+                locks: Vec::new(),
+                semaphores: Vec::new(),
+            },
+            execution: Execution {
+                run,
+                env: BTreeMap::new(),
+                dir: None,
+                log_limit: LOG_LIMIT_BYTES,
+            },
+            ending: StepEnding {
+                timeout: None,
+                grace: None,
+                linger: None,
+                ensures: Vec::new(),
+                retry: Retry::default(),
+                crash_limit: CRASH_LIMIT,
+                finally: None,
+            },
+        }
+    }
 }
 
 /// What must hold before a step starts, once its dependencies have ended.

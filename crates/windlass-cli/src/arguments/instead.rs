@@ -5,8 +5,9 @@ use super::holding;
 /// Returns what to use in place of a verb that windlass does not have.
 pub(super) fn of_verb(given: &str) -> Option<&'static str> {
     Some(match given {
-        "add" | "exec" | "execute" | "start" => "run a workflow: windlass run FILE",
-        "ls" | "list" | "jobs" | "queue" | "status" => {
+        "exec" | "execute" | "start" => "run a workflow: windlass run FILE",
+        "enqueue" => "add a command to a queue: windlass add -- COMMAND",
+        "ls" | "list" | "jobs" | "status" => {
             "list the runs that have not ended: windlass ps; the others: windlass history"
         }
         "abort" | "kill" | "stop" | "terminate" => {

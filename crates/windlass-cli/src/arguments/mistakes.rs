@@ -66,7 +66,10 @@ pub(super) fn without_variables(error: clap::Error, words: &[OsString]) -> clap:
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     if lacks_separator(&error, words) {
-        let tip = "put the command after `--`, as in: windlass lock deploy -- ./deploy.sh";
+        let tip = match verb_of(words) {
+            Some("add") => "put the command after `--`, as in: windlass add -- make",
+            _ => "put the command after `--`, as in: windlass lock deploy -- ./deploy.sh",
+        };
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
@@ -137,7 +140,7 @@ fn reserved_name(error: &clap::Error, words: &[OsString]) -> Option<String> {
 /// Returns whether a wrapper seems to have been given its command without `--`: the command is missing,
 /// or one of its options is taken for the wrapper's.
 fn lacks_separator(error: &clap::Error, words: &[OsString]) -> bool {
-    let is_wrapper = matches!(verb_of(words), Some("lock" | "sem"));
+    let is_wrapper = matches!(verb_of(words), Some("lock" | "sem" | "add"));
     match error.kind() {
         ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::Strings(missing)) => {

@@ -96,7 +96,7 @@ impl ServiceArguments {
 }
 
 /// Reads the name of an environment variable.
-fn variable(text: &str) -> Result<String, String> {
+pub(super) fn variable(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         None if text.starts_with("WINDLASS_") => {
             Err("windlass sets the variables that begin with WINDLASS_".to_owned())

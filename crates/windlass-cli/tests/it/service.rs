@@ -16,6 +16,7 @@ mod crowd;
 mod full;
 mod handing_over;
 mod pausing;
+mod queue;
 mod store_loss;
 mod submitting;
 mod taking_over;

@@ -82,7 +82,7 @@ fn verbs_and_options_of_other_tools_are_answered_with_those_of_windlass() {
         (&["run", "ci.toml", "-q"], "--output quiet"),
         (&["run", "ci.toml", "--no-such-thing"], "unexpected argument '--no-such-thing'"),
         (&["lock", "x", "./deploy.sh", "--prod"], "put the command after `--`"),
-        (&["wait", "last/lint"], "windlass wait last"),
+        (&["add", "make"], "put the command after `--`"),
         (&["attach", "last/lint"], "windlass log -f last/lint"),
         (&["serve", "--slots", "0"], "write a whole number from 1 to 4294967295"),
         (&["submit", "ci.toml", "--env", "A=1"], "write only the name, A: "),

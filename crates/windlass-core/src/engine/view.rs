@@ -77,6 +77,12 @@ impl Engine {
         self.state.works().map(|(work, _)| work)
     }
 
+    /// Returns how many works were ever submitted, which is the number of the last one.
+    #[must_use]
+    pub fn submitted(&self) -> u64 {
+        self.state.next_work().get() - 1
+    }
+
     /// Returns the counters.
     #[must_use]
     pub fn metrics(&self) -> Metrics {

@@ -67,6 +67,9 @@ impl AttachedRun {
         if run.env.is_none() {
             return Err(RunError::NotServed { run: run.id });
         }
+        if let Some(queue) = store.read(|transaction| transaction.queues().of_run(&run.id))? {
+            return Err(RunError::IsQueue { queue: queue.name });
+        }
         let what = "the run cannot be followed";
         let signals = SignalPipe::open().map_err(|source| RunError::Io { what, source })?;
         let wakeup = store.register(&Topic::Progress)?;

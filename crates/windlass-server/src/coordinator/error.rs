@@ -64,6 +64,14 @@ pub enum RunError {
         /// The run.
         run: String,
     },
+    /// The run is a queue, which has no end.
+    #[error(
+        "{queue} is a queue, which has no end; show its steps with: windlass queue {queue}, follow their output with: windlass log -f {queue}"
+    )]
+    IsQueue {
+        /// Its name.
+        queue: String,
+    },
     /// The run is another user's.
     #[error(
         "run {run} belongs to {}; only that user and root may cancel, pause, retry, resume or prune it",

@@ -73,8 +73,9 @@ impl RunIdentity {
         resolve: impl FnOnce(CommandResolver<'_>) -> T,
     ) -> T {
         let outputs = |step: &str, key: &str| schedule.output(&self.logs, step, key);
-        let (run, dir, state) = (&self.id, &self.dir, &self.state);
-        resolve(CommandResolver { plan: schedule.plan(), run, dir, state, outputs: &outputs })
+        let steps = |work| schedule.step(work);
+        let (plan, run, dir, state) = (schedule.plan(), &self.id, &self.dir, &self.state);
+        resolve(CommandResolver { plan, steps: &steps, run, dir, state, outputs: &outputs })
     }
 }
 

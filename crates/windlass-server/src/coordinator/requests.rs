@@ -24,17 +24,20 @@ pub enum Ask {
     Pause(Option<String>),
     /// That it continues, or one of its steps.
     Unpause(Option<String>),
+    /// At most so many of its steps at a time.
+    Slots(u32),
 }
 
 impl Ask {
     fn text(&self) -> String {
-        let (verb, step) = match self {
-            Ask::Cancel(step) => ("cancel", step),
-            Ask::Retry(step) => ("retry", step),
-            Ask::Pause(step) => ("pause", step),
-            Ask::Unpause(step) => ("unpause", step),
+        let (verb, argument) = match self {
+            Ask::Cancel(step) => ("cancel", step.clone()),
+            Ask::Retry(step) => ("retry", step.clone()),
+            Ask::Pause(step) => ("pause", step.clone()),
+            Ask::Unpause(step) => ("unpause", step.clone()),
+            Ask::Slots(slots) => ("slots", Some(slots.to_string())),
         };
-        step.as_ref().map_or(verb.to_owned(), |step| format!("{verb} {step}"))
+        argument.map_or(verb.to_owned(), |argument| format!("{verb} {argument}"))
     }
 
     fn of_text(text: &str) -> Option<Self> {
@@ -47,6 +50,7 @@ impl Ask {
             ("retry", step) => Some(Ask::Retry(step)),
             ("pause", step) => Some(Ask::Pause(step)),
             ("unpause", step) => Some(Ask::Unpause(step)),
+            ("slots", Some(slots)) => slots.parse().ok().map(Ask::Slots),
             _ => None,
         }
     }
@@ -64,7 +68,7 @@ pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError>
             return Ok(Err(refused));
         }
         for ask in wanted {
-            transaction.requests().send(&target(run), &ask.text())?;
+            send(transaction, run, ask)?;
         }
         Ok(Ok(()))
     })?
@@ -123,8 +127,8 @@ fn steps_to_pause(view: &RunView, step: &str, pause: Pause) -> Result<Vec<String
     Ok(open.into_iter().map(|step| step.name.clone()).collect())
 }
 
-/// Has the scheduler of the store try the failed and cancelled steps of an ended run again: those that
-/// are named, or all. `run` is the run's whole id.
+/// Has the scheduler of the store try the failed and cancelled steps of an ended run or of a queue again:
+/// those that are named, or all. `run` is the run's whole id.
 pub fn ask_to_retry(store: &mut Store, run: &str, steps: &[String]) -> Result<(), RunError> {
     let view = RunView::find(store, run)?;
     let bad = |state: StepState| matches!(state, StepState::Failed | StepState::Cancelled);
@@ -142,18 +146,23 @@ pub fn ask_to_retry(store: &mut Store, run: &str, steps: &[String]) -> Result<()
         if let Err(refused) = users::expect_owner(run, listing.uid) {
             return Ok(Err(refused));
         }
-        if listing.end.is_none() {
+        if listing.end.is_none() && transaction.queues().of_run(run)?.is_none() {
             return Ok(Err(RunError::NotOver { run: run.to_owned() }));
         }
         transaction.runs().set_end(run, None)?;
         let all = [None];
         let some: Vec<_> = steps.iter().cloned().map(Some).collect();
         for step in if steps.is_empty() { &all[..] } else { &some } {
-            transaction.requests().send(&target(run), &Ask::Retry(step.clone()).text())?;
+            send(transaction, run, &Ask::Retry(step.clone()))?;
         }
         transaction.orders().announce();
         Ok(Ok(()))
     })?
+}
+
+/// Sends a request to the process that leads `run`, which is the run's whole id.
+pub(crate) fn send(transaction: &Transaction<'_>, run: &str, ask: &Ask) -> Result<(), StoreError> {
+    transaction.requests().send(&target(run), &ask.text()).map(drop)
 }
 
 /// Tells the process that leads a run that a guard of a step was decided, which is stored beside this.
@@ -189,6 +198,8 @@ pub(super) enum Wish {
     /// Of this step, or of everything.
     Pause(Option<WorkId>),
     Unpause(Option<WorkId>),
+    /// At most so many steps at a time.
+    Slots(u32),
     /// The run has to look at what was decided about its guards.
     Decide,
 }
@@ -203,6 +214,7 @@ impl Wish {
         match Ask::of_text(text)? {
             Ask::Cancel(None) => Some(Wish::CancelAll),
             Ask::Retry(step) => Some(Wish::Retry(step.into_iter().collect())),
+            Ask::Slots(slots) => Some(Wish::Slots(slots)),
             Ask::Cancel(Some(step)) => called(&step).map(Wish::Cancel),
             Ask::Pause(None) => Some(Wish::Pause(None)),
             Ask::Pause(Some(step)) => called(&step).map(|work| Wish::Pause(Some(work))),

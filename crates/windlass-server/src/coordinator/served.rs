@@ -32,7 +32,8 @@ use super::requests::forget_requests;
 use super::state::{Executing, RunState};
 use super::{RunError, needs_names, plan_of};
 use crate::clock::Clock;
-use crate::schedule::{LimitWait, Schedule, SharedCapacity};
+use crate::queue::step_of;
+use crate::schedule::{LimitWait, RunHistory, Schedule, SharedCapacity};
 use crate::service::placement::Placement;
 use crate::service::texts::{
     EndText, OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text,
@@ -86,6 +87,8 @@ pub(crate) struct ServedRun {
     cleared: Vec<(Name, Token)>,
     /// What dead holders of names have left running.
     leftovers: Vec<Leftover>,
+    /// Whether it stays open, and commands are added to it.
+    is_queue: bool,
     /// It has decided nothing since it was adopted.
     is_new: bool,
 }
@@ -163,28 +166,28 @@ impl ServedRun {
             Ok(taken) => taken,
             Err(error) => return Ok(Err(error)),
         };
-        let names: Vec<_> = plan.steps.iter().map(needs_names).collect();
-        let shares_names = names.contains(&true);
         let limits = plan.shared_limits();
         let mut schedule = Schedule::sharing(plan, host.clock.start_again(), &host.capacity);
-        let facts = transaction.facts().of(identity.id())?;
-        let is_new = facts.is_empty();
+        let mut history = RunHistory::read(transaction, identity.id())?;
+        let is_new = history.is_new();
         match is_new {
             true => schedule.submit_all(),
             false => {
-                schedule.replay(&facts);
-                let works = (0..names.len()).filter(|place| names[*place]);
-                schedule.expect_queued(works.map(WorkId::from_index));
+                history.replay(&mut schedule);
+                let named = |work: &WorkId| needs_names(schedule.step(*work));
+                let named: Vec<_> = schedule.works().filter(named).collect();
+                schedule.expect_queued(named.into_iter());
             }
         }
         let mut served = Self {
+            is_queue: schedule.stays_open(),
             state: RunState::new(schedule, identity),
             leader,
             orders: BTreeMap::new(),
             unplaced: Vec::new(),
             placed: BTreeMap::new(),
             env,
-            shares_names,
+            shares_names: false,
             limits,
             cleared: Vec::new(),
             leftovers: Vec::new(),
@@ -192,10 +195,31 @@ impl ServedRun {
         };
         let attempts = transaction.steps().attempts(served.id())?;
         served.state.count_lost(&attempts);
+        served.note_names();
         if !is_new {
             served.pick_up(transaction, &attempts)?;
         }
         Ok(Ok(served))
+    }
+
+    /// Notes whether steps need names.
+    fn note_names(&mut self) {
+        let schedule = self.state.schedule();
+        self.shares_names = schedule.works().any(|work| needs_names(schedule.step(work)));
+    }
+
+    /// Takes the commands that were added since the last round.
+    fn take_added(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        if !self.is_queue {
+            return Ok(());
+        }
+        let taken = self.state.schedule().taken();
+        for stored in transaction.queues().steps_after(self.id(), taken)? {
+            let (work, step) = step_of(&stored)?;
+            self.shares_names |= needs_names(&step);
+            self.state.schedule_mut().add(work, step);
+        }
+        Ok(())
     }
 
     /// Finds the attempts of the run where they are: under way at workers, or between two orders.
@@ -276,6 +300,16 @@ impl ServedRun {
     /// names can be taken that dead holders had.
     pub(crate) fn wants_round(&self) -> bool {
         self.is_new || !self.cleared.is_empty()
+    }
+
+    /// Returns whether nothing of a run that stays open is left to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_queue && self.state.schedule().engine().is_done()
+    }
+
+    /// Returns how many commands that were added the run has taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.state.schedule().taken()
     }
 
     pub(crate) fn heeds_events(&self) -> bool {
@@ -418,6 +452,7 @@ impl ServedRun {
         }
         self.state.go_on();
         self.state.on_tick();
+        self.take_added(transaction)?;
         self.state.on_events(&news.events);
         let was_paused = self.is_paused();
         let mut decided = false;

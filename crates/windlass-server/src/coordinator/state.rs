@@ -335,6 +335,7 @@ impl RunState {
             Some(Wish::Unpause(work)) => {
                 let _ = run.schedule.apply(work.map_or(Input::UnpauseAll, Input::Unpause));
             }
+            Some(Wish::Slots(slots)) => run.schedule.set_slots(slots),
             // The decision itself is stored beside the request.
             Some(Wish::Decide) | None => {}
         }

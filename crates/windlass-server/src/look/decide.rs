@@ -75,7 +75,7 @@ fn decide(
     let known = steps.decisions(run)?;
     let (mut new, mut before) = (Vec::new(), Vec::new());
     for place in places {
-        let work = WorkId::from_index(*place);
+        let work = view.work(*place);
         let wait = waits.iter().find(|wait| wait.work == work);
         if wait.is_some_and(|wait| !view.waits.iter().any(|seen| is_same(seen, wait))) {
             return Ok(None);
@@ -99,7 +99,7 @@ fn decide(
     }
     for decision in &new {
         steps.insert_decision(run, decision)?;
-        announce_decision(transaction, run, &view.steps[decision.work.index()].name, verdict)?;
+        announce_decision(transaction, run, &view.schedule.step(decision.work).name, verdict)?;
     }
     Ok(Some(match (new.is_empty(), before.is_empty()) {
         (false, _) => Decided::Now(new.iter().filter_map(|new| told(view, new)).collect()),
@@ -124,6 +124,6 @@ fn attempt(view: &RunView, work: WorkId) -> u32 {
 fn told(view: &RunView, decision: &Decision) -> Option<GuardDecision> {
     let Decision { work, guard, verdict, uid, at_ms, .. } = decision;
     let verdict = Verdict::of_word(verdict)?;
-    let step = view.steps.get(work.index())?.name.clone();
+    let step = view.schedule.known_step(*work)?.name.clone();
     Some(GuardDecision { step, guard: guard.clone(), verdict, uid: *uid, at_ms: *at_ms })
 }

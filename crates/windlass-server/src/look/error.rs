@@ -68,6 +68,16 @@ pub enum LookError {
         /// The steps that there are, as they are called in the file.
         known: Vec<String>,
     },
+    /// The step of a queue has ended, and is forgotten.
+    #[error(
+        "step {step} of {run} has ended and is forgotten, with its log: a queue keeps its last 1000 ended steps, for a day"
+    )]
+    ForgottenStep {
+        /// The queue.
+        run: String,
+        /// The number of the step.
+        step: String,
+    },
     /// The step has not been tried so often.
     #[error("step {step:?} of run {run} has no attempt {attempt}: {}", tried(*attempts))]
     UnknownAttempt {

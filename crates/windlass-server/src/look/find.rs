@@ -59,6 +59,11 @@ impl RunView {
     }
 
     fn no_such_step(&self, step: &str) -> LookError {
+        if let (Some(queue), Ok(number)) = (&self.queue, step.parse::<u64>())
+            && (1..=self.schedule.taken()).contains(&number)
+        {
+            return LookError::ForgottenStep { run: queue.clone(), step: step.to_owned() };
+        }
         let names = self.steps.iter().flat_map(|known| [&known.name, &known.declared]);
         let nearest = nearest(step, names.map(String::as_str)).map(str::to_owned);
         let mut seen = BTreeSet::new();
@@ -74,10 +79,15 @@ pub(super) fn found(
     text: &str,
 ) -> Result<Result<RunRecord, LookError>, StoreError> {
     let run = || text.to_owned();
-    let last = if text == LAST { last(transaction, dir)? } else { None };
-    match transaction.runs().find(last.as_deref().unwrap_or(text)) {
+    let id = match text {
+        LAST => last(transaction, dir)?,
+        text => transaction.queues().find(text)?.map(|queue| queue.run),
+    };
+    if text == LAST && id.is_none() {
+        return Ok(Err(LookError::NoRuns));
+    }
+    match transaction.runs().find(id.as_deref().unwrap_or(text)) {
         Ok(found) if !text.is_empty() => Ok(Ok(found)),
-        Err(StoreError::UnknownRun { .. }) if text == LAST => Ok(Err(LookError::NoRuns)),
         Ok(_) | Err(StoreError::UnknownRun { .. }) => {
             let nearest = similar(text, &newest(transaction, SEARCHED)?);
             Ok(Err(LookError::UnknownRun { run: run(), nearest }))
@@ -92,9 +102,11 @@ pub(super) fn found(
     }
 }
 
-/// Returns the newest run that no step of another one has started.
+/// Returns the newest run that is no queue and that no step of another one has started.
 fn last(transaction: &Transaction<'_>, dir: &Path) -> Result<Option<String>, StoreError> {
-    let mut runs = transaction.runs().latest(None, SEARCHED)?.into_iter();
+    let queues: BTreeSet<_> = transaction.queues().all()?.into_iter().map(|q| q.run).collect();
+    let runs = transaction.runs().latest(None, SEARCHED)?.into_iter();
+    let mut runs = runs.filter(|run| !queues.contains(&run.id));
     Ok(runs.find(|run| !is_nested(dir, &run.id)).map(|run| run.id))
 }
 

@@ -32,9 +32,8 @@ impl GuardTimes {
     }
 
     /// Sets how long each step that has guards waited for them.
-    pub(super) fn tell(&self, schedule: &Schedule, steps: &mut [StepView]) {
-        for place in 0..steps.len() {
-            let work = WorkId::from_index(place);
+    pub(super) fn tell(&self, schedule: &Schedule, works: &[WorkId], steps: &mut [StepView]) {
+        for (place, &work) in works.iter().enumerate() {
             if schedule.step(work).gate.guards.is_empty() {
                 continue;
             }

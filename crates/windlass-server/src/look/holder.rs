@@ -35,8 +35,17 @@ impl<'a> Attempt<'a> {
 /// Translates the ids of holders: that of a step into `RUN/STEP`, that of a command into `process PID`.
 #[derive(Debug, Default)]
 pub struct HolderNames {
-    /// The steps of the runs that hold something; empty for a run that cannot be read.
-    steps: BTreeMap<String, Vec<String>>,
+    /// What the steps of the runs are called that hold something.
+    steps: BTreeMap<String, StepNames>,
+}
+
+/// What the steps of a run are called.
+#[derive(Debug)]
+enum StepNames {
+    /// By their names in the plan; none for a run that cannot be read.
+    Planned(Vec<String>),
+    /// By their numbers in the queue of this name.
+    Queue(String),
 }
 
 impl HolderNames {
@@ -88,8 +97,10 @@ impl HolderNames {
     #[must_use]
     pub fn step(&self, holder: &HolderId) -> Option<String> {
         let Attempt { run, grant, .. } = Attempt::read(holder.as_str())?;
-        let step = self.steps.get(run)?.get(grant.work.index())?;
-        Some(format!("{run}/{step}"))
+        match self.steps.get(run)? {
+            StepNames::Planned(steps) => Some(format!("{run}/{}", steps.get(grant.work.index())?)),
+            StepNames::Queue(queue) => Some(format!("{queue}/{}", grant.work)),
+        }
     }
 }
 
@@ -116,16 +127,20 @@ fn wrapped<W: AsRef<str>>(words: &[W]) -> &[W] {
     }
 }
 
-/// Returns the names of the steps of a run; none if it is gone, or this version cannot read it.
-fn steps(transaction: &Transaction<'_>, run: &str) -> Result<Vec<String>, StoreError> {
+/// Returns what the steps of a run are called; none if it is gone, or this version cannot read it.
+fn steps(transaction: &Transaction<'_>, run: &str) -> Result<StepNames, StoreError> {
+    if let Some(queue) = transaction.queues().of_run(run)? {
+        return Ok(StepNames::Queue(queue.name));
+    }
     let record = match transaction.runs().find(run) {
         Err(StoreError::UnknownRun { .. } | StoreError::AmbiguousRun { .. }) => {
-            return Ok(Vec::new());
+            return Ok(StepNames::Planned(Vec::new()));
         }
         record => record?,
     };
     let plan = plan_of(&record).ok();
-    Ok(plan.map(|plan| plan.steps.into_iter().map(|step| step.name).collect()).unwrap_or_default())
+    let names = plan.map(|plan| plan.steps.into_iter().map(|step| step.name).collect());
+    Ok(StepNames::Planned(names.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -24,13 +24,15 @@ pub struct Listed {
     pub view: Result<Box<RunView>, LookError>,
 }
 
-/// Returns the runs that are under way or interrupted, the newest first.
+/// Returns the runs that are under way or interrupted, the newest first. A queue is one of them while it has
+/// steps that have not ended.
 pub fn open_runs(store: &mut Store) -> Result<Vec<Listed>, LookError> {
     let read = |transaction: &Transaction<'_>| transaction.runs().open();
     let open = store.read(read)?;
     let mut listed = Vec::new();
     for listing in open {
-        listed.extend(look_at(store, listing)?.filter(|run| run.end().is_none()));
+        let run = look_at(store, listing)?;
+        listed.extend(run.filter(|run| run.end().is_none() && !run.is_idle()));
     }
     Ok(listed)
 }
@@ -102,6 +104,12 @@ pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<L
 impl Listed {
     pub(super) fn end(&self) -> Option<RunEnd> {
         self.view.as_ref().ok().and_then(|view| view.state.end())
+    }
+
+    /// Returns whether it is a queue with nothing left to do.
+    fn is_idle(&self) -> bool {
+        let idle = |view: &RunView| view.queue.is_some() && view.done() == view.steps.len();
+        self.view.as_ref().is_ok_and(|view| idle(view))
     }
 
     /// Returns its state, if it can be shown.

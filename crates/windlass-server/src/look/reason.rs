@@ -25,17 +25,17 @@ pub(super) struct Names {
 
 /// Returns the reasons why each of the steps at `places` waits.
 pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Vec<Vec<WaitReason>> {
-    let works = places.iter().map(|place| WorkId::from_index(*place));
+    let works: Vec<_> = places.iter().map(|place| view.work(*place)).collect();
     let queued = names.queued(view);
     // The run's leader finds out what has ended since by time alone.
-    let before: Vec<_> = works.clone().map(|work| view.schedule.reasons(work)).collect();
+    let before: Vec<_> = works.iter().map(|work| view.schedule.reasons(*work)).collect();
     if view.state.goes_on() {
         view.schedule.share(&names.rooms(view));
         view.schedule.settle(|work| queued.contains_key(&work));
     }
     let view = &*view;
-    let explain = |(work, before): (WorkId, Vec<Reason>)| {
-        let state = view.steps[work.index()].state;
+    let explain = |((work, place), before): ((WorkId, &usize), Vec<Reason>)| {
+        let state = view.steps[*place].state;
         match view.state {
             _ if state.is_end() => Vec::new(),
             // The step has run, and waits for what it has to ensure.
@@ -47,7 +47,7 @@ pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Ve
             _ => lasting_reasons(view, work),
         }
     };
-    works.zip(before).map(explain).collect()
+    works.into_iter().zip(places).zip(before).map(explain).collect()
 }
 
 /// Returns why a step of a run that a process leads does not run. `before` is what the journal alone says;
@@ -233,14 +233,15 @@ fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
 
 /// Translates a reason of the engine: names in the place of numbers.
 fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> {
-    let name = |work: WorkId| view.steps[work.index()].name.clone();
+    let name = |work: WorkId| view.schedule.step(work).name.clone();
     match reason {
         Reason::Dependency(dependency) => {
-            vec![WaitReason::Step { place: dependency.work.index(), kind: dependency.kind }]
+            let place = view.place(dependency.work).into_iter();
+            place.map(|place| WaitReason::Step { place, kind: dependency.kind }).collect()
         }
         Reason::Gate if guards(view, work).is_empty() => {
             let plan = view.schedule.plan();
-            let guards = plan.steps[work.index()].gate.guards.iter();
+            let guards = view.schedule.step(work).gate.guards.iter();
             let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
             vec![WaitReason::Gate { guards }]
         }

@@ -12,10 +12,12 @@ use windlass_store::{
 use super::find::found;
 use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
+use windlass_workflow::StepDependency;
+
 use crate::attempt::{log_path, run_dir};
 use crate::clock::{Clock, millis};
 use crate::coordinator::{plan_of, read_wal};
-use crate::schedule::{Schedule, SharedCapacity};
+use crate::schedule::{RunHistory, Schedule, SharedCapacity};
 use crate::service::placement::{Placement, Slots};
 
 /// A run, as it was at one moment.
@@ -35,7 +37,11 @@ pub struct RunView {
     pub now_ms: i64,
     /// Where its logs are.
     pub logs: PathBuf,
+    /// The name of the queue that it is, if it is one.
+    pub queue: Option<String>,
     pub(super) schedule: Schedule,
+    /// The works of the steps, in order.
+    pub(super) works: Vec<WorkId>,
     pub(super) waits: Vec<GuardWait>,
     /// The slots of the workers, for a run that was submitted to a service.
     pub(super) slots: Option<Slots>,
@@ -110,8 +116,8 @@ impl RunView {
     }
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
-        let Seen { run, listing, facts, attempts, waits, leader, scheduler, .. } = seen;
-        let (heard_ms, slots, now_ms) = (seen.heard_ms, seen.slots, seen.now_ms);
+        let Seen { run, listing, queue, mut history, attempts, waits, .. } = seen;
+        let Seen { leader, scheduler, heard_ms, slots, now_ms, .. } = seen;
         let logs = run_dir(dir, &run.id);
         let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
         let plan = plan_of(&run).map_err(unreadable)?;
@@ -122,7 +128,9 @@ impl RunView {
             }
             None => Schedule::new(plan),
         };
-        schedule.replay(&facts);
+        history.replay(&mut schedule);
+        let facts = history.facts;
+        let works: Vec<_> = schedule.works().collect();
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
         let state = match state_of(&run, &listing, leader.as_ref(), scheduler) {
             RunState::UnderWay { pid } if schedule.engine().all_paused_since().is_some() => {
@@ -130,9 +138,9 @@ impl RunView {
             }
             state => state,
         };
-        let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
+        let journal = Journal { logs: &logs, schedule: &schedule, works: &works, state, heard_ms };
         let mut steps = journal.steps(&facts, attempts);
-        GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &mut steps);
+        GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &works, &mut steps);
         Ok(Self {
             run,
             workflow,
@@ -141,7 +149,9 @@ impl RunView {
             steps,
             now_ms,
             logs,
+            queue,
             schedule,
+            works,
             waits,
             slots,
         })
@@ -150,17 +160,38 @@ impl RunView {
     /// Returns the steps that wait for guards, each with the guard that has not passed.
     #[must_use]
     pub fn guarded(&self) -> Vec<(&str, &str)> {
-        let known = self.waits.iter().filter(|wait| wait.work.index() < self.steps.len());
-        known
-            .map(|wait| (self.steps[wait.work.index()].name.as_str(), wait.guard.as_str()))
-            .collect()
+        let step = |wait: &GuardWait| Some(&self.steps[self.place(wait.work)?]);
+        let waits = self.waits.iter();
+        waits.filter_map(|wait| Some((step(wait)?.name.as_str(), wait.guard.as_str()))).collect()
+    }
+
+    /// Returns the work of the step at `place`.
+    pub(crate) fn work(&self, place: usize) -> WorkId {
+        self.works[place]
+    }
+
+    /// Returns the place of a step, unless it is forgotten.
+    pub(super) fn place(&self, work: WorkId) -> Option<usize> {
+        self.works.binary_search(&work).ok()
+    }
+
+    /// Returns the command of the step at `place`, as its user wrote it.
+    #[must_use]
+    pub fn command(&self, place: usize) -> String {
+        self.schedule.step(self.work(place)).execution.run.to_string()
+    }
+
+    /// Returns how many steps may run at once, if the run limits that.
+    #[must_use]
+    pub fn limit(&self) -> Option<u32> {
+        self.schedule.plan().concurrency
     }
 
     /// Returns the guards that the step at `place` has to pass, before it runs and before its end counts.
     #[must_use]
     pub fn guards(&self, place: usize) -> Vec<&str> {
         let plan = self.schedule.plan();
-        let step = &plan.steps[place];
+        let step = self.schedule.step(self.work(place));
         step.gate
             .guards
             .iter()
@@ -208,7 +239,8 @@ impl RunView {
 pub(super) struct Seen {
     pub(super) run: RunRecord,
     pub(super) listing: RunListing,
-    facts: Vec<Fact>,
+    queue: Option<String>,
+    history: RunHistory,
     attempts: Vec<AttemptRecord>,
     waits: Vec<GuardWait>,
     leader: Option<StoredLease>,
@@ -228,14 +260,15 @@ impl Seen {
         wal: &WalSnapshot,
     ) -> Result<Self, StoreError> {
         let listing = transaction.runs().listing(&run.id)?;
-        let mut facts = transaction.facts().of(&run.id)?;
+        let mut history = RunHistory::read(transaction, &run.id)?;
         let mut attempts = transaction.steps().attempts(&run.id)?;
-        let more = wal.after(&facts);
-        facts.extend(more.facts);
+        let more = wal.after(&history.facts);
+        history.facts.extend(more.facts);
         attempts.extend(more.attempts);
         Ok(Self {
             listing,
-            facts,
+            queue: transaction.queues().of_run(&run.id)?.map(|queue| queue.name),
+            history,
             attempts,
             waits: transaction.steps().guard_waits(&run.id)?,
             leader: leader_of(transaction, &run.id)?,
@@ -315,6 +348,8 @@ fn state_of(
 struct Journal<'a> {
     logs: &'a PathBuf,
     schedule: &'a Schedule,
+    /// The works of the steps, in order.
+    works: &'a [WorkId],
     state: RunState,
     heard_ms: Option<i64>,
 }
@@ -323,8 +358,8 @@ impl Journal<'_> {
     fn steps(&self, facts: &[Fact], records: Vec<AttemptRecord>) -> Vec<StepView> {
         let mut attempts = self.attempts(facts);
         let mut unbegun = BTreeMap::new();
-        for record in records.into_iter().filter(|record| record.work.index() < self.schedule.len())
-        {
+        let is_known = |record: &AttemptRecord| self.schedule.known_step(record.work).is_some();
+        for record in records.into_iter().filter(is_known) {
             let (work, mut view) = (record.work, self.recorded(record));
             if view.number == 0 {
                 unbegun.insert(work, view);
@@ -342,9 +377,9 @@ impl Journal<'_> {
             }
             own.insert(view.number, view);
         }
-        let works = (0..self.schedule.len()).map(WorkId::from_index);
+        let works = self.works.iter();
         works
-            .map(|work| {
+            .map(|&work| {
                 let own = attempts.remove(&work).unwrap_or_default().into_values().collect();
                 self.step(work, own, unbegun.remove(&work))
             })
@@ -371,10 +406,16 @@ impl Journal<'_> {
             state,
             attempts,
             most_attempts: self.schedule.most_attempts(work),
-            after: step.after.clone(),
+            after: step.after.iter().filter_map(|edge| self.edge(edge)).collect(),
             guarded_ms: None,
             unbegun: unbegun.filter(|unbegun| is_latest(unbegun, state, last)),
         }
+    }
+
+    /// Returns an edge with the place of its step, unless that is forgotten.
+    fn edge(&self, edge: &StepDependency) -> Option<StepDependency> {
+        let step = self.works.binary_search(&WorkId::from_index(edge.step)).ok()?;
+        Some(StepDependency { step, ..*edge })
     }
 
     /// Returns the attempts that the journal has: when they began and ended, and how.
@@ -383,6 +424,9 @@ impl Journal<'_> {
         for fact in facts {
             match fact.what {
                 Happening::Started { work, attempt } => {
+                    if self.schedule.known_step(work).is_none() {
+                        continue;
+                    }
                     let grant = Grant { work, attempt };
                     let view = self.begun(grant, millis(fact.at));
                     attempts.entry(work).or_default().insert(attempt, view);

@@ -60,7 +60,7 @@ pub enum StepState {
 }
 
 impl StepState {
-    pub(super) fn of(phase: Phase) -> Self {
+    pub(crate) fn of(phase: Phase) -> Self {
         match phase {
             Phase::Delayed { due } => StepState::Retrying { at_ms: millis(due) },
             Phase::Paused => StepState::Paused,

@@ -51,6 +51,11 @@ impl Explanation {
         Self::read(store, run, |view| Ok(view.unsettled()))
     }
 
+    /// Explains the first `most` of the steps that wait in the run that `run` names.
+    pub fn of_first(store: &mut Store, run: &str, most: usize) -> Result<Self, LookError> {
+        Self::read(store, run, |view| Ok(view.unsettled().into_iter().take(most).collect()))
+    }
+
     fn read(
         store: &mut Store,
         run: &str,

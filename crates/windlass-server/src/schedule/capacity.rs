@@ -170,6 +170,13 @@ impl RunCapacity {
         inner.woken.extend(woken);
         result
     }
+
+    /// Has at most `slots` steps of the run at a time.
+    pub(super) fn set_slots(&self, slots: u32) {
+        let inner = &mut *self.shared.inner();
+        let limit = ResourceCost::new().with(SLOTS, Amount::from(slots));
+        inner.woken.extend(inner.tree.set_limits(self.levels[0], &limit));
+    }
 }
 
 impl Drop for RunCapacity {

@@ -1,21 +1,10 @@
-//! Waiting for submitted runs, and looking who schedules and executes them.
-
-use std::collections::BTreeSet;
-use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+//! Looking who schedules and executes submitted runs.
 
 use windlass_core::Name;
-use windlass_store::{Process, RunEnd, Store, StoreError, StoredWorker, Topic, Transaction};
+use windlass_store::{Process, Store, StoreError, StoredWorker, Transaction};
 
 use super::texts::COMMANDS;
-use crate::coordinator::RunError;
 use crate::look::run::{leader_of, live_holder};
-use crate::poll::poll;
-use crate::signals::SignalPipe;
-
-/// How often to look without a wake-up.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
-
 /// A run that does not go on, as nothing leads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,53 +15,8 @@ pub enum Unled {
     Interrupted,
 }
 
-/// Waits until all runs have ended; they are whole ids. Returns their ends, or the signal that came
-/// first. Calls `tell` once for each run that is found without a leader.
-pub fn await_ends(
-    store: &mut Store,
-    runs: &[String],
-    tell: &mut dyn FnMut(&str, Unled),
-) -> Result<Result<Vec<RunEnd>, i32>, RunError> {
-    // A store that can only be read cannot notify a process.
-    if let Some(ends) = ends_of(store, runs)? {
-        return Ok(Ok(ends));
-    }
-    let what = "the ends of runs cannot be waited for";
-    let io = |source| RunError::Io { what, source };
-    let signals = SignalPipe::open().map_err(io)?;
-    let wakeup = store.register(&Topic::Progress)?;
-    let (mut told, mut sought) = (BTreeSet::new(), None::<Instant>);
-    loop {
-        wakeup.drain();
-        if let Some(ends) = ends_of(store, runs)? {
-            return Ok(Ok(ends));
-        }
-        // A busy scheduler notifies this process hundreds of times per second.
-        if sought.is_none_or(|sought| sought.elapsed() >= LOOK_AGAIN) {
-            for run in runs {
-                if let Some(unled) = store.read(|transaction| unled(transaction, run))?
-                    && told.insert(run)
-                {
-                    tell(run, unled);
-                }
-            }
-            sought = Some(Instant::now());
-        }
-        let sources: [&dyn AsFd; 2] = [&signals, &wakeup];
-        if poll(&sources, Some(LOOK_AGAIN)).map_err(io)?[0] {
-            return Ok(Err(signals.next().map_err(io)?));
-        }
-    }
-}
-
-/// Returns the ends of runs, once all of them have ended.
-fn ends_of(store: &mut Store, runs: &[String]) -> Result<Option<Vec<RunEnd>>, StoreError> {
-    store.read(|transaction| {
-        runs.iter().map(|run| Ok(transaction.runs().listing(run)?.end)).collect()
-    })
-}
-
-fn unled(transaction: &Transaction<'_>, run: &str) -> Result<Option<Unled>, StoreError> {
+/// Returns why a run that has not ended does not go on, if that is so.
+pub(super) fn unled(transaction: &Transaction<'_>, run: &str) -> Result<Option<Unled>, StoreError> {
     if transaction.runs().listing(run)?.end.is_some() {
         return Ok(None);
     }

@@ -365,9 +365,9 @@ impl Rounds {
         known.map(|(id, run)| (id.as_str(), run.digest()))
     }
 
-    /// Returns whether there is no run to lead.
+    /// Returns whether no run has anything to do.
     fn is_idle(&self) -> bool {
-        !self.trouble && self.runs.served.is_empty()
+        !self.trouble && self.runs.are_idle()
     }
 
     /// Takes in what is new, and writes what follows, in one transaction.
@@ -454,6 +454,11 @@ impl Runs {
         }
     }
 
+    /// Returns whether no run has anything to do.
+    fn are_idle(&self) -> bool {
+        self.served.values().all(ServedRun::is_idle)
+    }
+
     /// Returns how long until there is something to do without a wake-up.
     fn pause(&self) -> Duration {
         let due = |run: &ServedRun| Some(run.next_due()?.since(run.now()));
@@ -461,7 +466,7 @@ impl Runs {
             return Duration::ZERO;
         }
         let first = self.served.values().filter_map(due).min();
-        let look = if self.served.is_empty() { IDLE } else { LOOK_AGAIN };
+        let look = if self.are_idle() { IDLE } else { LOOK_AGAIN };
         first.unwrap_or(look).min(look)
     }
 
@@ -477,7 +482,17 @@ impl Runs {
             || self.served.values().any(is_due)
             || !transaction.orders().reports()?.is_empty()
             || !self.new_runs(transaction)?.is_empty()
-            || !self.requests(transaction)?.is_empty())
+            || !self.requests(transaction)?.is_empty()
+            || !self.grown(transaction)?.is_empty())
+    }
+
+    /// Returns the runs to which commands were added that they have not taken.
+    fn grown(&self, transaction: &Transaction<'_>) -> Result<Vec<String>, StoreError> {
+        let queues = transaction.queues().all()?.into_iter();
+        let grown = queues.filter(|queue| {
+            self.served.get(&queue.run).is_some_and(|run| run.taken() < queue.added)
+        });
+        Ok(grown.map(|queue| queue.run).collect())
     }
 
     fn new_runs(&self, transaction: &Transaction<'_>) -> Result<Vec<String>, StoreError> {
@@ -715,6 +730,9 @@ impl Runs {
         }
         for (run, requests) in self.requests(transaction)? {
             open.entry(run).or_default().requests = requests;
+        }
+        for run in self.grown(transaction)? {
+            open.entry(run).or_default();
         }
         let after = match self.seen_event {
             Some(last) => last,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 use windlass_store::{
     AttemptRecord, Decision, Event, EventTable, GuardWait, LeaseChanges, LeaseQuery, LeaseSnapshot,
-    LeaseTables, Life, LimitItems, Meta, OrderTables, Process, Request, RequestTable, RunEnd,
-    RunListing, RunRecord, RunTables, StepTables, StoreError, StoredLease, StoredName, StoredOrder,
-    StoredReport, StoredWaiter, StoredWorker, Tables,
+    LeaseTables, Life, LimitItems, Meta, OrderTables, Process, QueueTables, Request, RequestTable,
+    RunEnd, RunListing, RunRecord, RunTables, StepTables, StoreError, StoredBase, StoredLease,
+    StoredName, StoredOrder, StoredQueue, StoredReport, StoredStep, StoredWaiter, StoredWorker,
+    Tables,
 };
 
 /// Tables behind a function that gets the name of each call, and may refuse it.
@@ -78,6 +79,7 @@ pass_on! {
         fn served_runs() -> Vec<String>;
         fn set_run_end(run: &str, end: Option<RunEnd>) -> ();
         fn set_run_env(run: &str, env: &BTreeMap<String, String>) -> ();
+        fn set_run_jobs(run: &str, jobs: u32) -> ();
         fn delete_run(run: &str) -> ();
         fn append_facts(run: &str, epoch: Token, facts: &[Fact]) -> ();
         fn facts(run: &str) -> Vec<Fact>;
@@ -108,5 +110,17 @@ pass_on! {
         fn put_worker(worker: &StoredWorker) -> ();
         fn delete_worker(life: &Life) -> ();
         fn workers() -> Vec<StoredWorker>;
+    }
+    impl QueueTables {
+        fn insert_queue(name: &str, run: &str) -> ();
+        fn queues() -> Vec<StoredQueue>;
+        fn queue(name: &str) -> Option<StoredQueue>;
+        fn queue_of_run(run: &str) -> Option<StoredQueue>;
+        fn add_step(run: &str, text: &str) -> WorkId;
+        fn steps_after(run: &str, after: u64) -> Vec<StoredStep>;
+        fn step(run: &str, work: WorkId) -> Option<StoredStep>;
+        fn delete_step(run: &str, work: WorkId) -> ();
+        fn base(run: &str) -> Option<StoredBase>;
+        fn set_base(run: &str, text: &str) -> ();
     }
 }

@@ -21,10 +21,30 @@ pub(super) struct Runs {
     order: Vec<String>,
     /// In the stored form, so that tests in memory notice a fact that has none.
     facts: BTreeMap<String, Vec<(Token, String)>>,
+    /// How many facts of each run were deleted.
+    deleted: BTreeMap<String, usize>,
     attempts: BTreeMap<(String, WorkId, u32), AttemptRecord>,
     waits: BTreeMap<(String, WorkId), GuardWait>,
     /// Each with its run.
     decisions: Vec<(String, Decision)>,
+}
+
+impl Runs {
+    /// Deletes what is recorded of a step.
+    pub(super) fn delete_step(&mut self, run: &str, work: WorkId) {
+        self.attempts.retain(|(id, of, _), _| (id.as_str(), *of) != (run, work));
+        self.waits.remove(&(run.to_owned(), work));
+        self.decisions.retain(|(id, decision)| (id.as_str(), decision.work) != (run, work));
+    }
+
+    /// Deletes all facts of a run, and returns how many were ever deleted. The numbers of later ones
+    /// continue theirs.
+    pub(super) fn delete_facts(&mut self, run: &str) -> usize {
+        let facts = self.facts.remove(run).unwrap_or_default();
+        let deleted = self.deleted.entry(run.to_owned()).or_default();
+        *deleted += facts.len();
+        *deleted
+    }
 }
 
 impl RunTables for MemoryTransaction {
@@ -97,6 +117,13 @@ impl RunTables for MemoryTransaction {
         Ok(())
     }
 
+    fn set_run_jobs(&self, run: &str, jobs: u32) -> Result<(), StoreError> {
+        if let Some((record, _)) = self.tables().runs.records.get_mut(run) {
+            record.jobs = Some(jobs);
+        }
+        Ok(())
+    }
+
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
         let mut tables = self.tables();
         let name = Name::Run(run.to_owned());
@@ -106,9 +133,11 @@ impl RunTables for MemoryTransaction {
         runs.order.retain(|id| id != run);
         runs.records.remove(run);
         runs.facts.remove(run);
+        runs.deleted.remove(run);
         runs.attempts.retain(|(id, ..), _| id != run);
         runs.waits.retain(|(id, _), _| id != run);
         runs.decisions.retain(|(id, _)| id != run);
+        tables.queues.delete_run(run);
         Ok(())
     }
 
@@ -122,7 +151,12 @@ impl RunTables for MemoryTransaction {
     fn facts_after(&self, run: &str, seen: usize) -> Result<Vec<Fact>, StoreError> {
         let tables = self.tables();
         let journal = tables.runs.facts.get(run).map(Vec::as_slice).unwrap_or_default();
-        journal.iter().skip(seen).map(|(_, fact)| Ok(decode(fact)?)).collect()
+        let deleted = tables.runs.deleted.get(run).copied().unwrap_or_default();
+        journal
+            .iter()
+            .skip(seen.saturating_sub(deleted))
+            .map(|(_, fact)| Ok(decode(fact)?))
+            .collect()
     }
 }
 

@@ -16,6 +16,16 @@ use crate::run::{RunEnd, RunListing, RunOutcome, RunRecord};
 use crate::step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
 use crate::tables::{RunTables, StepTables};
 
+impl SqliteTables<'_> {
+    /// Returns the number of the last fact of a run; 0 if there is none.
+    pub(super) fn last_seq(&self, run: &str) -> Result<i64, StoreError> {
+        // The unary plus keeps SQLite from planning anew for each value, which costs more than the query.
+        let last = "SELECT coalesce((SELECT max(seq) FROM fact WHERE run = +?1),
+            (SELECT seq FROM journal_base WHERE run = +?1), 0)";
+        Ok(self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?)
+    }
+}
+
 impl RunTables for SqliteTables<'_> {
     fn new_run_id(&self) -> Result<String, StoreError> {
         let random = "SELECT lower(hex(randomblob(4)))";
@@ -113,8 +123,22 @@ impl RunTables for SqliteTables<'_> {
         Ok(())
     }
 
+    fn set_run_jobs(&self, run: &str, jobs: u32) -> Result<(), StoreError> {
+        self.execute("UPDATE run SET jobs = ?2 WHERE id = ?1", params![run, jobs])?;
+        Ok(())
+    }
+
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
-        for table in ["fact", "attempt", "wait", "decision", "work_order"] {
+        for table in [
+            "fact",
+            "attempt",
+            "wait",
+            "decision",
+            "work_order",
+            "run_queue",
+            "added_step",
+            "journal_base",
+        ] {
             self.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
         }
         for table in ["name", "lease"] {
@@ -125,9 +149,7 @@ impl RunTables for SqliteTables<'_> {
     }
 
     fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
-        // The unary plus keeps SQLite from planning anew for each value, which costs more than the query.
-        let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = +?1";
-        let last: i64 = self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?;
+        let last = self.last_seq(run)?;
         let insert = "INSERT INTO fact (run, seq, epoch, fact) VALUES (?1, ?2, ?3, ?4)";
         for (seq, fact) in (last + 1..).zip(facts) {
             self.execute(insert, params![run, seq, epoch.0, encode(fact)])?;

@@ -98,6 +98,11 @@ impl<'a> Runs<'a> {
         self.tables.set_run_env(run, env)
     }
 
+    /// Sets how many steps of a run may run at once.
+    pub fn set_jobs(&self, run: &str, jobs: u32) -> Result<(), StoreError> {
+        self.tables.set_run_jobs(run, jobs)
+    }
+
     /// Deletes a run with its journal, its attempts and its leases.
     pub fn delete(&self, run: &str) -> Result<(), StoreError> {
         self.tables.delete_run(run)

@@ -5,6 +5,7 @@
 //! repeats transactions at random.
 
 mod events;
+mod growth;
 mod journal;
 mod leases;
 mod limits;
@@ -247,4 +248,7 @@ suite! {
         runs_are_listed_the_newest_first_with_their_ends
         attempts_and_guard_waits_are_deleted_with_their_run
         decisions_are_kept_with_their_run;
+    growth:
+        steps_are_numbered_as_they_are_added_and_no_number_is_used_again
+        a_base_stands_for_the_facts_before_it;
 }

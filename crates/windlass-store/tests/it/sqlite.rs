@@ -235,6 +235,9 @@ fn sixth_version(dir: &Path) -> Connection {
              ALTER TABLE meta ADD COLUMN arrivals INTEGER NOT NULL DEFAULT 0;
              UPDATE meta SET arrivals = (SELECT coalesce(max(arrivals), 0) FROM name);
              ALTER TABLE name DROP COLUMN arrivals;
+             DROP TABLE journal_base;
+             DROP TABLE added_step;
+             DROP TABLE run_queue;
              PRAGMA user_version = 6",
         )
         .expect("SQL");

@@ -21,7 +21,7 @@ use crate::template::Template;
 use crate::variable::Variable;
 
 /// The default of `crash_limit`.
-const CRASH_LIMIT: u32 = 5;
+pub(crate) const CRASH_LIMIT: u32 = 5;
 
 /// The settings of every step that does not have its own.
 pub(super) struct Defaults {

@@ -27,7 +27,7 @@ impl RunState {
     /// done just now.
     pub(in super::super) fn begin_closing(&mut self) -> bool {
         let over = self.steps.is_idle() && self.run.schedule.engine().is_done();
-        if !over || self.closing.is_some() {
+        if !over || self.run.schedule.stays_open() || self.closing.is_some() {
             return false;
         }
         let end = self.run.outcome();

@@ -192,9 +192,9 @@ impl RunState {
         if let Some(work) = self.run.schedule.called(step) {
             return Ok(vec![work]);
         }
-        let steps = self.run.schedule.plan().steps.iter().enumerate();
-        let of_it = steps.filter(|(_, known)| known.declared == step);
-        let works: Vec<_> = of_it.map(|(place, _)| WorkId::from_index(place)).collect();
+        let schedule = &self.run.schedule;
+        let of_it = |work: &WorkId| schedule.step(*work).declared == step;
+        let works: Vec<_> = schedule.works().filter(of_it).collect();
         match works.is_empty() {
             true => Err(self.run.schedule.plan().no_such_step(step).into()),
             false => Ok(works),

@@ -1,0 +1,95 @@
+//! The arguments of verbs for queues.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::serving::variable;
+use super::{duration, slots, whole};
+use crate::completions;
+
+#[derive(Args)]
+pub(crate) struct AddArguments {
+    /// The queue; it is created if there is none of this name
+    #[arg(short, long, value_name = "QUEUE", default_value = "default")]
+    pub(crate) queue: String,
+
+    /// Start only when this step of the queue has succeeded
+    #[arg(long, value_name = "ID", value_parser = StepNumber::read)]
+    pub(crate) after: Vec<StepNumber>,
+
+    /// Give the step a name besides its number
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Hold this lock while the command runs
+    #[arg(long = "lock", value_name = "NAME")]
+    pub(crate) locks: Vec<String>,
+
+    /// Set how urgent the step is in its queue; larger is more urgent
+    #[arg(long, value_name = "P", value_parser = whole::<i64>, allow_negative_numbers = true, default_value_t = 0)]
+    pub(crate) priority: i64,
+
+    /// Try a failed command again up to N times
+    #[arg(long, value_name = "N", value_parser = whole::<u32>, default_value_t = 0)]
+    pub(crate) retry: u32,
+
+    /// End an attempt after this long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Pass this variable of the environment to the command, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
+    /// VIRTUAL_ENV
+    #[arg(long = "env", value_name = "NAME", value_parser = variable)]
+    pub(crate) env: Vec<String>,
+
+    /// The command; a single word with blanks is shell text
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct QueueArguments {
+    /// The queue [default: list all queues]
+    #[arg(value_name = "QUEUE")]
+    pub(crate) name: Option<String>,
+
+    /// Run at most N steps of the queue at once from now on
+    #[arg(long, value_name = "N", value_parser = slots, requires = "name")]
+    pub(crate) slots: Option<u32>,
+
+    /// Show all steps, even if there are many
+    #[arg(short, long, requires = "name")]
+    pub(crate) all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct WaitArguments {
+    /// Runs, queues, or steps: `QUEUE/ID`
+    #[arg(required = true, value_name = "RUN[/STEP]", value_parser = super::StepTarget::read, add = completions::runs_and_steps())]
+    pub(crate) targets: Vec<super::StepTarget>,
+
+    /// End with the exit code of the command of the first step that has not succeeded
+    #[arg(long)]
+    pub(crate) code: bool,
+}
+
+/// A step of a queue: `17`, or `QUEUE/17`.
+#[derive(Clone, Debug)]
+pub(crate) struct StepNumber {
+    pub(crate) queue: Option<String>,
+    pub(crate) number: u64,
+}
+
+impl StepNumber {
+    fn read(text: &str) -> Result<Self, String> {
+        let (queue, number) = match text.split_once('/') {
+            Some((queue, number)) => (Some(queue.to_owned()), number),
+            None => (None, text),
+        };
+        match number.parse() {
+            Ok(number) if queue.as_deref() != Some("") => Ok(Self { queue, number }),
+            _ => Err("write the number of a step, such as 17 or default/17".to_owned()),
+        }
+    }
+}

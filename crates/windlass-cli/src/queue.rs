@@ -1,0 +1,240 @@
+//! `windlass add` and `windlass queue`: commands that a service executes one by one.
+
+use std::error::Error;
+use std::num::NonZero;
+use std::path::Path;
+use std::thread;
+
+use serde::Serialize;
+use thiserror::Error as ThisError;
+use windlass_server::queue::{self, Addition, QueueError};
+use windlass_server::{Explanation, RunView, StepState, Store};
+
+use crate::arguments::{AddArguments, Form, QueueArguments};
+use crate::exit::Exit;
+use crate::look::{ending, json_word, step_ink, took};
+use crate::output::{json, print};
+use crate::serve::start_in_background;
+use crate::state;
+use crate::style::Style;
+use crate::table::{Cell, Table};
+use crate::times::Times;
+use crate::why::short_reason;
+
+/// The number of steps up to which all are shown.
+const SHOWN: usize = 50;
+
+/// A step of another queue was to be followed.
+#[derive(Debug, ThisError)]
+#[error(
+    "a step of queue {other} cannot be followed in queue {queue}: both have to be in one queue"
+)]
+pub(crate) struct OtherQueue {
+    queue: String,
+    other: String,
+}
+
+pub(crate) fn add(
+    state: Option<&Path>,
+    arguments: &AddArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let AddArguments { queue, after, name, locks, priority, retry, timeout, env, command } =
+        arguments;
+    let mut store = state::open(state)?;
+    for step in after {
+        if let Some(other) = step.queue.as_ref().filter(|other| *other != queue) {
+            let (queue, other) = (queue.clone(), other.clone());
+            return Err(OtherQueue { queue, other }.into());
+        }
+    }
+    let addition = Addition {
+        command: command.clone(),
+        dir: std::env::current_dir()?,
+        env: queue::caller_env(env)?,
+        name: name.clone(),
+        after: after.iter().map(|step| step.number).collect(),
+        locks: locks.clone(),
+        priority: *priority,
+        retries: *retry,
+        timeout_ms: timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+    };
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let slots = u32::try_from(cpus).unwrap_or(u32::MAX);
+    let step = queue::add(&mut store, queue, slots, &addition)?.get();
+    start_in_background(&mut store)?;
+    match form {
+        Form::Json => print(&json("added", &Added { queue, step })),
+        Form::Text => print(&format!("{queue}/{step}\n")),
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct Added<'a> {
+    queue: &'a str,
+    /// The number of the step.
+    step: u64,
+}
+
+pub(crate) fn queue(
+    state: Option<&Path>,
+    arguments: &QueueArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let Some(name) = &arguments.name else {
+        return list(&mut state::look(state)?, form);
+    };
+    if let Some(slots) = arguments.slots {
+        queue::set_slots(&mut state::open(state)?, name, slots)?;
+    }
+    show(&mut state::look(state)?, name, arguments.all, form)
+}
+
+/// Lists the queues.
+fn list(store: &mut Store, form: Form) -> Result<Exit, Box<dyn Error>> {
+    let queues = queue::names(store)?;
+    let views = queues.iter().map(|name| RunView::find(store, name));
+    let views: Vec<_> = views.collect::<Result<_, _>>()?;
+    if form == Form::Json {
+        print(&views.iter().map(|view| QueueJson::of(view).line()).collect::<String>());
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(["QUEUE", "SLOTS", "RUNNING", "WAITING", "ENDED"]);
+    for view in &views {
+        let QueueJson { queue, slots, running, waiting, ended, .. } = QueueJson::of(view);
+        table.row([
+            Cell::from(queue),
+            Cell::from(slots.map(|slots| slots.to_string()).unwrap_or_default()),
+            Cell::from(running.to_string()),
+            Cell::from(waiting.to_string()),
+            Cell::from(ended.to_string()),
+        ]);
+    }
+    match views.is_empty() {
+        true => eprintln!("there is no queue; add a command to one with: windlass add -- COMMAND"),
+        false => print(&table.render(&Style::of_stdout())),
+    }
+    Ok(Exit::Success)
+}
+
+/// Shows the steps of a queue.
+fn show(store: &mut Store, name: &str, all: bool, form: Form) -> Result<Exit, Box<dyn Error>> {
+    if !queue::names(store)?.iter().any(|known| known == name) {
+        return Err(QueueError::Unknown { name: name.to_owned() }.into());
+    }
+    let most = if all || form == Form::Json { usize::MAX } else { SHOWN };
+    let Explanation { view, steps: explained, .. } = Explanation::of_first(store, name, most)?;
+    let times = Times::now();
+    let why = |place: usize| {
+        let step = &view.steps[place];
+        if step.state.is_end() {
+            return step.unbegun.as_ref().or(step.attempts.last()).map(ending);
+        }
+        let explained = explained.iter().find(|explained| explained.place == place)?;
+        short_reason(explained, &view, &times)
+    };
+    if form == Form::Json {
+        let mut lines = QueueJson::of(&view).line();
+        lines.extend((0..view.steps.len()).map(|place| StepJson::of(&view, place, why(place))));
+        print(&lines);
+        return Ok(Exit::Success);
+    }
+    let shown = chosen(&view, most);
+    let mut table = Table::new(["ID", "STATE", "TOOK", "COMMAND", "WHY"]);
+    for &place in &shown {
+        let step = &view.steps[place];
+        let id = match step.declared == step.name {
+            true => step.name.clone(),
+            false => format!("{} {}", step.name, step.declared),
+        };
+        table.row([
+            Cell::from(id),
+            Cell::inked(step.state.word(), step_ink(step.state)),
+            Cell::from(took(step, view.now_ms).unwrap_or_default()),
+            Cell::from(view.command(place)),
+            Cell::from(why(place).unwrap_or_default()),
+        ]);
+    }
+    match shown.is_empty() {
+        true => eprintln!("queue {name} remembers no steps"),
+        false => print(&table.render(&Style::of_stdout())),
+    }
+    let hidden = view.steps.len() - shown.len();
+    if hidden > 0 {
+        eprintln!("and {hidden} more steps; --all shows them");
+    }
+    Ok(Exit::Success)
+}
+
+/// Returns the places of up to `most` steps: those that run, the next ones, and the last that have ended.
+fn chosen(view: &RunView, most: usize) -> Vec<usize> {
+    let places = || 0..view.steps.len();
+    let is_end = |place: &usize| view.steps[*place].state.is_end();
+    let runs = |place: &usize| view.steps[*place].state == StepState::Running;
+    let running = places().filter(runs);
+    let waiting = places().filter(|place| !is_end(place) && !runs(place));
+    let ended = places().rev().filter(is_end);
+    let mut chosen: Vec<_> = running.chain(waiting).chain(ended).take(most).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+/// A queue, for programs.
+#[derive(Serialize)]
+struct QueueJson<'a> {
+    queue: &'a str,
+    run: &'a str,
+    slots: Option<u32>,
+    running: usize,
+    waiting: usize,
+    /// The steps that have ended and are not forgotten.
+    ended: usize,
+}
+
+impl<'a> QueueJson<'a> {
+    fn of(view: &'a RunView) -> Self {
+        let running = view.steps.iter().filter(|step| step.state == StepState::Running).count();
+        let ended = view.done();
+        Self {
+            queue: view.queue.as_deref().unwrap_or_default(),
+            run: &view.run.id,
+            slots: view.limit(),
+            running,
+            waiting: view.steps.len() - ended - running,
+            ended,
+        }
+    }
+
+    fn line(&self) -> String {
+        json("queue", self)
+    }
+}
+
+/// A step of a queue, for programs.
+#[derive(Serialize)]
+struct StepJson<'a> {
+    queue: &'a str,
+    step: &'a str,
+    name: Option<&'a str>,
+    state: &'static str,
+    command: String,
+    why: Option<String>,
+}
+
+impl StepJson<'_> {
+    fn of(view: &RunView, place: usize, why: Option<String>) -> String {
+        let step = &view.steps[place];
+        json(
+            "queue_step",
+            &StepJson {
+                queue: view.queue.as_deref().unwrap_or_default(),
+                step: &step.name,
+                name: (step.declared != step.name).then_some(step.declared.as_str()),
+                state: json_word(step.state),
+                command: view.command(place),
+                why: why.filter(|why| !why.is_empty()),
+            },
+        )
+    }
+}

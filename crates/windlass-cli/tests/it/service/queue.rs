@@ -1,0 +1,183 @@
+//! Queues: commands that are added one by one, and what becomes of them.
+
+use std::thread;
+
+use super::*;
+use crate::looking::json::check_line as is_in_the_schema;
+
+/// How many commands each shell adds, and how many shells there are.
+fn storm() -> (usize, usize) {
+    match std::env::var_os("WINDLASS_STORM") {
+        Some(_) => (8, 1250),
+        None => (8, 12),
+    }
+}
+
+impl Service {
+    /// Starts a scheduler and a worker for queues.
+    fn for_queues(slots: &str) -> Self {
+        let service = Self::with("", slots);
+        // Otherwise a command that is added would start another one.
+        eventually("it schedules", || service.said().contains("schedules"));
+        service
+    }
+
+    /// Adds a command, and returns what was printed: `QUEUE/ID`.
+    fn add(&self, arguments: &[&str]) -> String {
+        stdout(&self.bench.ends_with(0, &[&["add"], arguments].concat())).trim().to_owned()
+    }
+
+    /// Expects a command to be refused with these words.
+    fn refuses(&self, arguments: &[&str], words: &str) {
+        let output = self.bench.ends_with(2, arguments);
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+
+    /// Returns the rows of a queue, without the header.
+    fn queue(&self, name: &str) -> Vec<String> {
+        let shown = self.shown(&["queue", name]);
+        shown.lines().skip(1).map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn an_added_command_runs_where_and_as_it_was_added() {
+    let service = Service::for_queues("2");
+    fs::create_dir(service.bench.path("below")).expect("a directory");
+    let mut add = service.bench.command(&["add", "--env", "OWN", "--name", "own", "--"]);
+    add.args(["sh", "-c", "pwd; echo \"$OWN {run}\"; echo \"$0\"", "a  b"]);
+    let output = add.current_dir(service.bench.path("below")).env("OWN", "x y").output();
+    assert_eq!(stdout(&output.expect("the binary runs")), "default/1\n");
+    assert_eq!(service.add(&["--", "echo $((1 + 1)) > sum"]), "default/2");
+    service.bench.ends_with(0, &["wait", "default/1", "default/2"]);
+    let log = service.shown(&["log", "default/1"]);
+    assert!(log.ends_with("/below\nx y {run}\na  b\n"), "{log}");
+    assert_eq!(service.shown(&["log", "default/own"]), log, "it is known by its name, too");
+    assert_eq!(service.bench.read("sum"), "2\n");
+}
+
+#[test]
+fn a_step_follows_others_and_is_blocked_by_their_failure() {
+    let service = Service::for_queues("4");
+    service.add(&["--", "until test -e go; do sleep 0.01; done"]);
+    service.add(&["--after", "1", "--", "sh", "-c", "exit 3"]);
+    service.add(&["--after", "default/2", "--", "touch ran"]);
+    let rows = service.queue("default");
+    let waits = |row: &str| row.starts_with("2 ") && row.ends_with("step 1");
+    assert!(waits(&rows[1]), "{rows:?}");
+    service.bench.write("go", "");
+    service.bench.ends_with(0, &["wait", "default"]);
+    service.bench.ends_with(0, &["wait", "default/1"]);
+    service.bench.ends_with(1, &["wait", "default/1", "default/2"]);
+    service.bench.ends_with(3, &["wait", "--code", "default/1", "default/2"]);
+    service.bench.ends_with(1, &["wait", "default/3"]);
+    assert!(!service.bench.path("ran").exists());
+    let why = service.shown(&["why", "default/3"]);
+    assert!(why.contains("2 failed"), "{why}");
+
+    // What has failed is tried again, and what follows it is, too.
+    service.add(&["--", "test -e fixed"]);
+    service.add(&["--after", "4", "--", "touch followed"]);
+    service.bench.ends_with(1, &["wait", "default/5"]);
+    service.bench.write("fixed", "");
+    service.bench.ends_with(0, &["retry", "default", "--step", "4"]);
+    service.bench.await_file("followed");
+    service.bench.ends_with(0, &["wait", "default/4", "default/5"]);
+}
+
+#[test]
+fn what_cannot_be_followed_or_found_is_refused_with_the_reason() {
+    let service = Service::for_queues("1");
+    service.add(&["--", "true"]);
+    service.add(&["-q", "other", "--", "true"]);
+    service.refuses(&["add", "--after", "2", "--", "true"], "queue default has no step 2");
+    service.refuses(&["add", "--after", "0", "--", "true"], "queue default has no step 0");
+    service.refuses(&["add", "--after", "other/1", "--", "true"], "a step of queue other");
+    service.refuses(&["add", "-q", "la/st", "--", "true"], "invalid name of a queue");
+    service.refuses(&["add", "-q", "last", "--", "true"], "invalid name of a queue");
+    service.refuses(&["add", "--name", "7", "--", "true"], "invalid name of a step");
+    service.refuses(&["add", "--lock", "release", "--", "true"], "cannot be a name");
+    service.refuses(&["queue", "none"], "no queue \"none\"");
+    service.refuses(&["queue", "none", "--slots", "2"], "no queue \"none\"");
+    service.refuses(&["wait", "default/9"], "no step \"9\"");
+    service.refuses(&["attach", "default"], "default is a queue, which has no end");
+    service.bench.ends_with(0, &["wait", "default", "other"]);
+    service.refuses(&["show", "last"], "there is no run yet");
+    assert!(stdout(&service.bench.call(&["ps"])).is_empty(), "nothing is left to do");
+}
+
+#[test]
+fn a_queue_runs_as_many_steps_at_a_time_as_it_has_slots() {
+    let service = Service::for_queues("4");
+    let held = "touch begun; until test -e go; do sleep 0.01; done";
+    service.add(&["-q", "q", "--", held]);
+    service.bench.ends_with(0, &["queue", "q", "--slots", "1"]);
+    service.bench.await_file("begun");
+    for n in 0..3 {
+        let run = format!("mkdir busy && echo {n} >> order && sleep 0.02 && rmdir busy");
+        service.add(&["-q", "q", "--", &run]);
+    }
+    service.add(&["-q", "q", "--priority", "5", "--", "mkdir busy && echo u >> order; rmdir busy"]);
+    service.bench.write("go", "");
+    service.bench.ends_with(0, &["wait", "q"]);
+    assert_eq!(service.bench.read("order"), "u\n0\n1\n2\n", "the urgent one came first");
+    let listed = service.shown(&["queue"]);
+    assert!(listed.lines().any(|line| line.starts_with("q ") && line.contains(" 1 ")), "{listed}");
+}
+
+#[test]
+fn what_runs_and_what_waits_can_be_cancelled() {
+    let service = Service::for_queues("1");
+    service.add(&["--lock", "one", "--", "touch begun; sleep 60"]);
+    service.add(&["--", "touch second"]);
+    service.bench.await_file("begun");
+    let holders = service.shown(&["holders"]);
+    assert!(holders.contains("default/1"), "{holders}");
+    service.bench.ends_with(0, &["cancel", "default/2"]);
+    service.bench.ends_with(1, &["wait", "default/2"]);
+    service.bench.ends_with(0, &["cancel", "default"]);
+    service.bench.ends_with(1, &["wait", "default/1"]);
+    assert!(!service.bench.path("second").exists());
+    // The queue itself goes on.
+    service.add(&["--", "true"]);
+    service.bench.ends_with(0, &["wait", "default/3"]);
+}
+
+#[test]
+fn lines_for_programs_are_in_the_schema() {
+    let service = Service::for_queues("1");
+    let added = service.shown(&["--json", "add", "--name", "n", "--", "exit 4"]);
+    service.bench.call(&["wait", "default"]);
+    let waits = [["wait", "default/1"], ["wait", "default"]];
+    let shows = [vec!["queue"], vec!["queue", "default"]];
+    let mut lines = added;
+    for verb in waits.iter().map(|wait| wait.to_vec()).chain(shows) {
+        lines += &service.shown(&[&["--json"], verb.as_slice()].concat());
+    }
+    assert_eq!(lines.lines().count(), 6, "{lines}");
+    lines.lines().for_each(is_in_the_schema);
+}
+
+#[test]
+fn commands_that_many_shells_add_are_all_taken_in_the_order_of_their_numbers() {
+    let service = Service::for_queues("1");
+    let (shells, each) = storm();
+    service.add(&["--", "true"]);
+    service.bench.ends_with(0, &["queue", "default", "--slots", "1"]);
+    let mut numbers: Vec<u64> = thread::scope(|scope| {
+        let shell = || {
+            let number = |added: String| added["default/".len()..].parse().expect("a number");
+            let add = |_| number(service.add(&["--", "echo $WINDLASS_STEP >> order"]));
+            (0..each).map(add).collect::<Vec<u64>>()
+        };
+        let shells: Vec<_> = (0..shells).map(|_| scope.spawn(shell)).collect();
+        shells.into_iter().flat_map(|shell| shell.join().expect("every add succeeds")).collect()
+    });
+    numbers.sort_unstable();
+    let expected: Vec<u64> = (2..).take(shells * each).collect();
+    assert_eq!(numbers, expected, "no number is left out or given twice");
+    service.bench.ends_with(0, &["wait", "default"]);
+    let order = service.bench.read("order");
+    let order: Vec<u64> = order.lines().map(|line| line.parse().expect("a number")).collect();
+    assert_eq!(order, expected, "each ran once, in the order of the numbers");
+}
