@@ -50,6 +50,20 @@ impl<T> Column<T> {
         id
     }
 
+    /// Adds an entry that is removed already, under the next id.
+    pub(crate) fn push_absent(&mut self) {
+        if self.pushed.is_multiple_of(CHUNK) {
+            self.add_chunk();
+        }
+        let place = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[place];
+        chunk.slots.push(None);
+        self.pushed += 1;
+        if chunk.live == 0 && chunk.slots.len() == CHUNK {
+            self.drop_chunk(place);
+        }
+    }
+
     #[cold]
     fn add_chunk(&mut self) {
         // The first one grows with its entries: many columns stay small.

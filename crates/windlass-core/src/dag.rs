@@ -58,7 +58,7 @@ impl EdgeKind {
 
 /// The outcome of an edge once its source has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EdgeOutcome {
+pub enum EdgeOutcome {
     /// The source ended as required.
     Met,
     /// The source succeeded, and the target is needed only if it fails.
@@ -231,6 +231,11 @@ impl Dag {
         self.nodes.push(new)
     }
 
+    /// Leaves out the next node, which counts as forgotten.
+    pub(crate) fn skip_node(&mut self) {
+        self.nodes.push_absent();
+    }
+
     /// Adds an edge from `from` to `to`. Two nodes may have several edges; each counts.
     ///
     /// This takes constant time if `to` was added after `from` and the nodes between them were not
@@ -400,7 +405,10 @@ impl Dag {
     /// Stores an edge from a source that has ended.
     #[cold]
     fn store_settled(&mut self, source: Edge, to: usize, outcome: EdgeOutcome) -> LinkId {
-        self.remember_settled(source.node, to);
+        // A forgotten source is never tried again.
+        if self.nodes.get(source.node).is_some() {
+            self.remember_settled(source.node, to);
+        }
         let link = Link::new(source.node, to, source.kind, Role::Settled);
         self.store(Link { ends: 1, outcome, ..link })
     }

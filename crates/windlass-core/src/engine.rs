@@ -16,6 +16,7 @@
 //!
 //! Has no clock, no threads and no IO.
 
+use crate::base::EngineBase;
 use crate::capacity::{CapacityTree, CostError};
 use crate::fact::{Fact, Happening, World};
 use crate::input::{Dependency, Grant, Input, Rejected, Submission, SubmissionError};
@@ -126,6 +127,23 @@ impl Engine {
     /// of these facts.
     pub fn stage(&mut self, submission: Submission<'_>) {
         self.state.stage(submission);
+    }
+
+    /// Returns what stands for all facts so far, without the submissions of the works that are not
+    /// forgotten. Returns none if a work is a child or a parent, or waits for one that was submitted later.
+    #[must_use]
+    pub fn base(&self) -> Option<EngineBase> {
+        self.state.base()
+    }
+
+    /// Brings a new engine to the state of the one that `base` was taken from. The submissions of its works
+    /// were staged before, in the order of the base; their own dependencies do not count.
+    ///
+    /// # Panics
+    ///
+    /// Panics if works were submitted before, or a submission is not staged.
+    pub fn restore(&mut self, world: &mut World<'_>, base: &EngineBase) {
+        self.state.restore(&mut Effects::new(&mut self.admission, world), base);
     }
 
     /// Changes one limit of the capacity and records a fact, so that a replay changes it too.

@@ -53,6 +53,7 @@ mod ageing;
 mod amount;
 mod answer;
 mod balancer;
+mod base;
 mod capacity;
 mod column;
 mod coordination;
@@ -82,6 +83,7 @@ pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
 pub use answer::Answer;
 pub use balancer::{Balancer, BalancerChild, BalancerError, BalancerOptions};
+pub use base::{EdgeBase, EngineBase, PausesBase, TimesBase, WorkBase};
 pub use capacity::{
     CapacityTree, CostError, Demand, LevelCounts, NamedLevel, Place, Refusal, RefusalCounts,
     ReleaseError, SLOTS, Short, Shortage,
@@ -92,7 +94,7 @@ pub use coordination::{
     CoordinationStats, DeclareError, Hold, NameRecord, NameRefusal, Taken,
 };
 pub use cost::{ResourceCost, ResourceCostError};
-pub use dag::EdgeKind;
+pub use dag::{EdgeKind, EdgeOutcome};
 pub use engine::{Arrival, Children, Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};

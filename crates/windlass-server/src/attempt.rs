@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use rustix::fs::{Access, access};
 use rustix::process::Pid;
-use windlass_core::{Grant, Token};
+use windlass_core::{Grant, Token, WorkId};
 use windlass_workflow::{Shell, plain_words};
 
 use crate::command::CommandSpec;
@@ -161,6 +161,26 @@ pub(crate) fn log_path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let step: String = step.chars().take(64).map(|c| if plain(c) { c } else { '_' }).collect();
     dir.join(format!("{}-{step}.{}.log", grant.work, grant.attempt))
+}
+
+/// Removes the files in `dir` of the steps that are `old`.
+pub(crate) fn remove_logs(dir: &Path, old: impl Fn(WorkId) -> bool) -> io::Result<()> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.split_once('-')?.0.parse().ok());
+        if number.and_then(WorkId::new).is_some_and(&old) {
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns where the output of the `finally` goes that follows the attempt with the log `log`.

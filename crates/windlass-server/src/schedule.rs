@@ -118,7 +118,7 @@ impl Schedule {
             self.with_submission(work, |schedule, submission| schedule.engine.stage(submission));
         }
         for fact in facts {
-            self.stage_added(fact);
+            self.expect_fact(fact);
             match fact.what {
                 Happening::Started { work, .. } => drop(self.times.starts.insert(work, fact.at)),
                 Happening::Reopened { .. } => self.times.reopened = true,
@@ -134,7 +134,7 @@ impl Schedule {
 
     /// Applies a fact that another process has journaled, and keeps the transitions that follow from it.
     pub(crate) fn follow(&mut self, fact: &Fact) {
-        self.stage_added(fact);
+        self.expect_fact(fact);
         if let Happening::Started { work, .. } = fact.what {
             self.times.starts.insert(work, fact.at);
         }
@@ -376,11 +376,15 @@ impl Schedule {
     ) -> T {
         #[cfg(windlass_faults)]
         crate::fault::note_time(now);
+        let before = self.transitions.len();
         let Self { engine, capacity, facts, transitions, .. } = self;
         let result = capacity.change(|tree, wakes| {
             let (facts, transitions) = (Some(facts), Some(transitions));
             call(engine, &mut World { now, capacity: tree, facts, transitions, wakes })
         });
+        if let Some(growth) = &mut self.growth {
+            growth.note(&self.transitions[before..]);
+        }
         self.times.done = self.engine.is_done().then(|| self.times.done.unwrap_or(now));
         result
     }

@@ -8,6 +8,10 @@ use windlass_core::{
     Amount, EdgeKind, Ending, Fact, Happening, LevelId, ResourceId, Timestamp, WorkId,
 };
 
+mod base;
+
+pub use self::base::RunBase;
+
 /// Why a stored fact cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]

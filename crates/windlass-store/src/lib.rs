@@ -66,7 +66,7 @@ mod writer_wait;
 pub use access::Access;
 pub use backend::{Backend, Durability, Opener, TransactionBody};
 pub use clock::{BootClock, Clock, ClockReading, ManualClock};
-pub use encoding::{DecodeError, decode, encode};
+pub use encoding::{DecodeError, RunBase, decode, encode};
 pub use error::{DiskFault, StoreError};
 pub use lease::{
     HoldState, LimitItems, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,

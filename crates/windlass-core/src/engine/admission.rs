@@ -255,6 +255,13 @@ impl Admission {
         }
     }
 
+    /// Takes what a restored work holds; rates were charged for it before.
+    pub(super) fn hold_again(&self, world: &mut World<'_>, entry: &Work) {
+        if entry.phase().holds() {
+            world.capacity.take_again(self.client, self.costs.demand(entry.cost));
+        }
+    }
+
     /// Returns whether testing the first work can change anything: it may fit, or something has yet
     /// to be reserved for it.
     fn is_worth_a_try(

@@ -39,6 +39,12 @@ impl<'a, 'w> Effects<'a, 'w> {
         self.report(now, work, None, entry);
     }
 
+    /// Follows a work that was restored from a base.
+    pub(super) fn restored(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
+        self.admission.hold_again(self.world, entry);
+        self.admission.enqueue(now, work, entry);
+    }
+
     /// Follows a work that has taken a step. Inlined with the step, which decides what is left to do.
     #[inline(always)]
     pub(super) fn stepped(&mut self, now: Timestamp, step: Move, entry: &Work) {

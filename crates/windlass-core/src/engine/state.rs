@@ -32,6 +32,7 @@ use super::effects::Effects;
 
 mod admit;
 mod attempt;
+mod base;
 mod clock;
 mod digest;
 mod edges;

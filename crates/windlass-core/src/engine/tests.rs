@@ -9,6 +9,7 @@ use crate::phase::{StopReason, WorkState};
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
 
+mod bases;
 mod families;
 mod pauses;
 mod reasons;

@@ -65,6 +65,15 @@ impl Observer {
         self.failed_finally.insert((grant.work, grant.attempt));
     }
 
+    /// Drops what is noted about a step that is forgotten.
+    pub(super) fn forget(&mut self, work: WorkId) {
+        let own = (work, 0)..=(work, u32::MAX);
+        self.reasons.extract_if(own.clone(), |_, _| true).for_each(drop);
+        self.lost.extract_if(own.clone(), |_| true).for_each(drop);
+        self.failed_finally.extract_if(own, |_| true).for_each(drop);
+        self.refused.remove(&work);
+    }
+
     pub(super) fn notice(&mut self, notice: Notice) {
         self.notices.push(notice);
     }

@@ -31,6 +31,7 @@ use super::journal::{
 use super::requests::forget_requests;
 use super::state::{Executing, RunState};
 use super::{RunError, needs_names, plan_of};
+use crate::attempt::remove_logs;
 use crate::clock::Clock;
 use crate::queue::step_of;
 use crate::schedule::{LimitWait, RunHistory, Schedule, SharedCapacity};
@@ -89,6 +90,8 @@ pub(crate) struct ServedRun {
     leftovers: Vec<Leftover>,
     /// Whether it stays open, and commands are added to it.
     is_queue: bool,
+    /// There may be logs of steps that are forgotten.
+    has_old_logs: bool,
     /// It has decided nothing since it was adopted.
     is_new: bool,
 }
@@ -181,6 +184,7 @@ impl ServedRun {
         }
         let mut served = Self {
             is_queue: schedule.stays_open(),
+            has_old_logs: schedule.stays_open(),
             state: RunState::new(schedule, identity),
             leader,
             orders: BTreeMap::new(),
@@ -279,7 +283,8 @@ impl ServedRun {
 
     /// Returns when there is something to decide though nothing happens.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        self.state.next_due()
+        let forgetting = self.state.schedule().next_forgetting();
+        self.state.next_due().into_iter().chain(forgetting).min()
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -418,7 +423,9 @@ impl ServedRun {
             }
             return Ok(RoundEnd::MayStart);
         }
+        self.forget_old();
         self.append(transaction)?;
+        self.compact(transaction)?;
         Ok(self.end(transaction)?.map_or(RoundEnd::Done, RoundEnd::Over))
     }
 
@@ -675,7 +682,24 @@ impl ServedRun {
         if !facts.is_empty() {
             transaction.runs().announce();
         }
+        self.state.schedule_mut().count_facts(facts.len());
         self.leader.append(transaction, &facts)
+    }
+
+    /// Forgets steps that have ended long ago.
+    fn forget_old(&mut self) {
+        for work in self.state.schedule_mut().forget_old() {
+            self.placed.remove(&work);
+            self.state.forget(work);
+        }
+    }
+
+    /// Puts a base in the place of the journal if it is time for that, and deletes what is stored of the steps
+    /// that were forgotten.
+    fn compact(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let Some((base, forgotten)) = self.state.schedule_mut().compact() else { return Ok(()) };
+        self.has_old_logs = true;
+        transaction.queues().compact(self.id(), &base.encode(), &forgotten)
     }
 
     /// Stores how the run has ended, if it has, and gives up its lead.
@@ -688,6 +712,18 @@ impl ServedRun {
         forget_requests(transaction, &run)?;
         self.leader.give_up(transaction)?;
         Ok(Some(end))
+    }
+
+    /// Removes the logs of steps that are forgotten, after the commit that has deleted the steps.
+    pub(crate) fn remove_old_logs(&mut self) {
+        if !std::mem::take(&mut self.has_old_logs) {
+            return;
+        }
+        let schedule = self.state.schedule();
+        let is_old =
+            |work: WorkId| work.get() <= schedule.taken() && schedule.known_step(work).is_none();
+        // What cannot be removed now is tried again when the next logs are.
+        let _ = remove_logs(self.state.identity().logs(), is_old);
     }
 
     /// Has `end` end what dead holders of the run's names have left running, after the commit that found

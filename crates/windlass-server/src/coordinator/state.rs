@@ -341,6 +341,11 @@ impl RunState {
         }
     }
 
+    /// Drops what is noted about a step that is forgotten.
+    pub(super) fn forget(&mut self, work: WorkId) {
+        self.run.observer.forget(work);
+    }
+
     /// Notes what users have decided about guards of this run under earlier leaders.
     pub(super) fn note_decisions(&mut self, decisions: &[Decision]) {
         self.waits.note_decisions(decisions);

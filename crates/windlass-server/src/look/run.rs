@@ -129,7 +129,7 @@ impl RunView {
             None => Schedule::new(plan),
         };
         history.replay(&mut schedule);
-        let facts = history.facts;
+        let facts = [history.begun_before(), history.facts].concat();
         let works: Vec<_> = schedule.works().collect();
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
         let state = match state_of(&run, &listing, leader.as_ref(), scheduler) {

@@ -1,11 +1,26 @@
 //! The steps of a run that stays open: they are added while it runs, and forgotten after they have ended.
+//!
+//! A step that has ended is remembered until [`REMEMBERED`] others have ended later, or [`LONGEST`] has passed;
+//! what came of it for the steps that follow it is remembered with those. When enough facts have come together, a base takes
+//! the place of the journal, so that what is stored and replayed does not depend on how many steps there were.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
-use windlass_core::{Fact, Happening, WorkId};
+use windlass_core::{Fact, Happening, Input, Phase, Timestamp, Transition, WorkId, WorkState};
+use windlass_store::RunBase;
 use windlass_workflow::Step;
 
 use super::Schedule;
+
+/// How many steps that have ended are remembered.
+pub(crate) const REMEMBERED: usize = 1000;
+/// How long a step that has ended is remembered.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many steps are looked at for each time that something is forgotten.
+const LOOKED_AT: usize = 64;
+/// The number of facts from which a base takes their place, besides two for each step.
+const FACTS: usize = 4096;
 
 /// The steps that were added to a run and are not forgotten.
 #[derive(Default)]
@@ -13,6 +28,14 @@ pub(super) struct Growth {
     steps: BTreeMap<WorkId, Step>,
     /// The steps that the journal does not know yet.
     untaken: VecDeque<(WorkId, Step)>,
+    /// When the attempts that run began.
+    began: BTreeMap<WorkId, Timestamp>,
+    /// The steps that have ended, in this order. A step that was tried again since is there twice.
+    ended: VecDeque<(WorkId, Timestamp)>,
+    /// How many facts the journal has behind its base.
+    facts: usize,
+    /// The steps that were forgotten since.
+    forgotten: Vec<WorkId>,
 }
 
 impl Growth {
@@ -27,13 +50,52 @@ impl Growth {
     pub(super) fn len(&self) -> usize {
         self.steps.len()
     }
+
+    /// Notes what has become of steps.
+    pub(super) fn note(&mut self, changes: &[Transition]) {
+        for Transition { at, work, to, .. } in changes {
+            match to.state() {
+                WorkState::Running if *to == Phase::Running => drop(self.began.insert(*work, *at)),
+                WorkState::Running => {}
+                state => {
+                    self.began.remove(work);
+                    if state.is_terminal() {
+                        self.ended.push_back((*work, *at));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the next step that was added, which has this number.
+    fn take(&mut self, work: WorkId) {
+        let (number, step) = self.untaken.pop_front().expect("a step is stored before its fact");
+        assert_eq!(number, work, "steps are taken in the order of their numbers");
+        self.steps.insert(work, step);
+    }
 }
 
 impl Schedule {
     /// Makes the run one that stays open, to which these steps were added, in the order of their numbers.
-    pub(crate) fn stay_open(&mut self, added: Vec<(WorkId, Step)>) {
+    /// `base` stands for the beginning of its journal.
+    pub(crate) fn stay_open(&mut self, base: Option<&RunBase>, added: Vec<(WorkId, Step)>) {
         let untaken = added.into();
         self.growth = Some(Growth { untaken, ..Growth::default() });
+        let Some(RunBase { engine: base, began, ended }) = base else { return };
+        for work in base.works.iter().map(|entry| entry.work) {
+            self.growing().take(work);
+            self.with_submission(work, |schedule, submission| schedule.engine.stage(submission));
+        }
+        self.times.starts.extend(began.iter().copied());
+        let growth = self.growing();
+        growth.began.extend(began.iter().copied());
+        growth.ended.extend(ended.iter().copied());
+        self.call_at(Timestamp::ZERO, |engine, world| engine.restore(world, base));
+        self.clock.catch_up(base.now);
+    }
+
+    fn growing(&mut self) -> &mut Growth {
+        self.growth.as_mut().expect("the run stays open")
     }
 
     /// Returns whether the run stays open when all its steps have ended.
@@ -48,8 +110,7 @@ impl Schedule {
 
     /// Adds a step under the next number.
     pub(crate) fn add(&mut self, work: WorkId, step: Step) {
-        let growth = self.growth.as_mut().expect("steps are added to a run that stays open");
-        growth.steps.insert(work, step);
+        self.growing().steps.insert(work, step);
         let added = self.with_submission(work, |schedule, submission| {
             schedule.call(|engine, world| engine.submit(world, submission))
         });
@@ -79,13 +140,206 @@ impl Schedule {
         }
     }
 
-    /// Provides the next step that was added for its fact.
-    pub(super) fn stage_added(&mut self, fact: &Fact) {
-        let Happening::Submitted { work } = fact.what else { return };
-        let Some(growth) = &mut self.growth else { return };
-        let (number, step) = growth.untaken.pop_front().expect("a step is stored before its fact");
-        assert_eq!(number, work, "steps are taken in the order of their numbers");
-        growth.steps.insert(work, step);
-        self.with_submission(work, |schedule, submission| schedule.engine.stage(submission));
+    /// Prepares for a fact about a step that was added.
+    pub(super) fn expect_fact(&mut self, fact: &Fact) {
+        if self.growth.is_none() {
+            return;
+        }
+        self.growing().facts += 1;
+        match fact.what {
+            Happening::Submitted { work } => {
+                self.growing().take(work);
+                self.with_submission(work, |schedule, new| schedule.engine.stage(new));
+            }
+            Happening::Forgotten { work } => self.drop_step(work),
+            _ => {}
+        }
+    }
+
+    fn drop_step(&mut self, work: WorkId) {
+        self.times.starts.remove(&work);
+        self.blamed.remove(&work);
+        let growth = self.growing();
+        growth.steps.remove(&work);
+        growth.forgotten.push(work);
+    }
+
+    /// Returns when the next step is old enough to be forgotten.
+    pub(crate) fn next_forgetting(&self) -> Option<Timestamp> {
+        let (_, at) = self.growth.as_ref()?.ended.front()?;
+        Some(at.after(LONGEST))
+    }
+
+    /// Forgets steps that have ended long ago, and returns them.
+    pub(crate) fn forget_old(&mut self) -> Vec<WorkId> {
+        let (now, mut forgotten) = (self.now(), Vec::new());
+        for _ in 0..LOOKED_AT {
+            let Some(growth) = &mut self.growth else { break };
+            let many = growth.ended.len() > REMEMBERED;
+            let is_old = |(_, at): &&(WorkId, Timestamp)| now.since(*at) >= LONGEST;
+            let Some(&(work, _)) = growth.ended.front().filter(|first| many || is_old(first))
+            else {
+                break;
+            };
+            growth.ended.pop_front();
+            let over = self.engine.phase(work).is_some_and(|phase| phase.state().is_terminal());
+            let growth = self.growth.as_mut().expect("it was there just now");
+            if !over || growth.ended.iter().any(|(later, _)| *later == work) {
+                // It was tried again.
+                continue;
+            }
+            // No time passes: what it brings is decided with the rest of a round.
+            let forget = Input::Forget(work);
+            self.call_at(Timestamp::ZERO, |engine, world| engine.apply(world, forget))
+                .expect("it has ended");
+            self.drop_step(work);
+            forgotten.push(work);
+        }
+        forgotten
+    }
+
+    /// Notes that facts were added to the journal.
+    pub(crate) fn count_facts(&mut self, number: usize) {
+        if let Some(growth) = &mut self.growth {
+            growth.facts += number;
+        }
+    }
+
+    /// Returns what takes the place of the journal if it is time for that, and the steps that were forgotten
+    /// since the last time.
+    pub(crate) fn compact(&mut self) -> Option<(RunBase, Vec<WorkId>)> {
+        let growth = self.growth.as_mut()?;
+        if growth.facts < FACTS + 2 * growth.steps.len() {
+            return None;
+        }
+        let engine = self.engine.base().expect("steps follow only earlier ones");
+        let began = growth.began.iter().map(|(work, at)| (*work, *at)).collect();
+        let ended = growth.ended.iter().copied().collect();
+        growth.facts = 0;
+        Some((RunBase { engine, began, ended }, std::mem::take(&mut growth.forgotten)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::EdgeKind;
+    use windlass_core::{Outcome, Random};
+    use windlass_workflow::{Command, Plan, StepDependency, Template};
+
+    use super::*;
+
+    /// A queue as its store has it, with all facts that it ever had.
+    struct Stored {
+        live: Schedule,
+        all: Vec<Fact>,
+        /// Each step that was ever added.
+        added: Vec<(WorkId, Step)>,
+        /// The journal, and what stands for its beginning.
+        base: Option<RunBase>,
+        facts: Vec<Fact>,
+        kept: BTreeMap<WorkId, Step>,
+    }
+
+    fn queue(base: Option<&RunBase>, added: Vec<(WorkId, Step)>, facts: &[Fact]) -> Schedule {
+        let mut schedule = Schedule::new(Plan::open("queue".to_owned()));
+        schedule.stay_open(base, added);
+        schedule.replay(facts);
+        schedule
+    }
+
+    impl Stored {
+        fn new() -> Self {
+            let live = queue(None, Vec::new(), &[]);
+            let (all, added, facts) = (Vec::new(), Vec::new(), Vec::new());
+            Self { live, all, added, base: None, facts, kept: BTreeMap::new() }
+        }
+
+        fn add(&mut self, after: &[WorkId], retries: u32) {
+            let work = WorkId::from_index(self.added.len());
+            let run = Command::List(vec![Template::literal("true")]);
+            let mut step = Step::of_command(work.to_string(), run);
+            let edge =
+                |work: &WorkId| StepDependency { step: work.index(), kind: EdgeKind::Success };
+            step.after = after.iter().map(edge).collect();
+            step.ending.retry.count = retries;
+            step.ending.retry.delay = Duration::ZERO;
+            self.added.push((work, step.clone()));
+            self.kept.insert(work, step.clone());
+            self.live.add(work, step);
+        }
+
+        /// Does what a scheduler does at the end of a round.
+        fn commit(&mut self) -> bool {
+            self.live.forget_old();
+            let facts = self.live.take_facts();
+            self.live.take_transitions();
+            self.live.count_facts(facts.len());
+            self.all.extend(&facts);
+            self.facts.extend(&facts);
+            let Some((base, forgotten)) = self.live.compact() else { return false };
+            self.facts.clear();
+            forgotten.iter().for_each(|work| drop(self.kept.remove(work)));
+            self.base = Some(RunBase::decode(&base.encode()).expect("it was encoded"));
+            true
+        }
+
+        /// Expects a replay of what is stored to have the digest of a replay of everything.
+        fn check(&self) {
+            let all = queue(None, self.added.clone(), &self.all);
+            let kept = self.kept.clone().into_iter().collect();
+            let stored = queue(self.base.as_ref(), kept, &self.facts);
+            assert_eq!(stored.engine().digest(), all.engine().digest());
+            assert_eq!(stored.engine().digest(), self.live.engine().digest());
+            let works = |schedule: &Schedule| schedule.works().collect::<Vec<_>>();
+            assert_eq!(works(&stored), works(&self.live));
+        }
+    }
+
+    #[test]
+    fn a_replay_of_the_compacted_journal_has_the_digest_of_a_replay_of_the_whole_one() {
+        let mut stored = Stored::new();
+        let mut random = Random::new(7);
+        let mut compacted = 0;
+        let mut waits = None;
+        for number in 0..5_000_u64 {
+            let known: Vec<_> = stored.live.works().rev().take(9).collect();
+            let after = match random.one_in(3) {
+                true => known.get(usize::try_from(random.within(0..9)).expect("small")).copied(),
+                false => None,
+            };
+            // One that runs as long as the others, and one that waits for it and for one that ends.
+            let after: Vec<_> = match (number, waits) {
+                (7, _) => vec![WorkId::from_index(0), WorkId::from_index(6)],
+                _ => after.into_iter().filter(|work| Some(*work) != waits).collect(),
+            };
+            stored.add(&after, u32::from(random.one_in(4)));
+            if number == 7 {
+                waits = Some(WorkId::from_index(7));
+            }
+            while let Some(grant) = stored.live.take_next() {
+                stored.live.begin(grant).expect("it was granted");
+                if grant.work.index() == 0 {
+                    break;
+                }
+                let outcome = match random.within(0..8) {
+                    0 => Outcome::Failed,
+                    1 => Outcome::Interrupted,
+                    _ => Outcome::Success,
+                };
+                stored.live.apply(Input::Finished { grant, outcome }).expect("it runs");
+            }
+            if stored.commit() {
+                compacted += 1;
+                stored.check();
+            }
+        }
+        stored.check();
+        assert!(compacted > 2, "it was compacted {compacted} times");
+        let remembered = stored.live.works().count();
+        assert!(remembered < REMEMBERED + 2 * LOOKED_AT, "{remembered} steps are remembered");
+        assert!(stored.kept.len() < 3 * REMEMBERED, "{} steps are stored", stored.kept.len());
+        let phase = |index| stored.live.engine().phase(WorkId::from_index(index));
+        assert_eq!((phase(0), phase(7)), (Some(Phase::Running), Some(Phase::Waiting)));
+        assert_eq!(phase(6), None, "it has ended long ago");
     }
 }

@@ -1,7 +1,7 @@
 //! Everything that is stored of a run and from which its schedule is rebuilt.
 
-use windlass_core::{Fact, WorkId};
-use windlass_store::{StoreError, Transaction};
+use windlass_core::{Fact, Happening, WorkId};
+use windlass_store::{RunBase, StoreError, Transaction};
 use windlass_workflow::Step;
 
 use super::Schedule;
@@ -10,6 +10,8 @@ use crate::queue::step_of;
 /// The journal of a run, and what was added to the run.
 pub(crate) struct RunHistory {
     pub(crate) facts: Vec<Fact>,
+    /// What stands for the facts before, and their number.
+    base: Option<(RunBase, usize)>,
     /// The steps that were added, if the run stays open.
     added: Option<Vec<(WorkId, Step)>>,
 }
@@ -25,12 +27,31 @@ impl RunHistory {
             }
             None => None,
         };
-        Ok(Self { facts, added })
+        let base = match transaction.queues().base(run)? {
+            Some(base) => Some((RunBase::decode(&base.text)?, base.facts)),
+            None => None,
+        };
+        Ok(Self { facts, base, added })
     }
 
     /// Returns how many facts the journal has, those that a base stands for included.
     pub(crate) fn seen(&self) -> usize {
-        self.facts.len()
+        self.facts.len() + self.base.as_ref().map_or(0, |(_, facts)| *facts)
+    }
+
+    /// Returns the attempts that ran when the base was taken, as the facts that began them.
+    pub(crate) fn begun_before(&self) -> Vec<Fact> {
+        let Some((base, _)) = &self.base else { return Vec::new() };
+        let attempt = |work: WorkId| {
+            let works = &base.engine.works;
+            let place = works.binary_search_by_key(&work, |entry| entry.work).ok()?;
+            Some(works[place].attempts)
+        };
+        let begun = base.began.iter().filter_map(|(work, at)| {
+            let what = Happening::Started { work: *work, attempt: attempt(*work)? };
+            Some(Fact { at: *at, what })
+        });
+        begun.collect()
     }
 
     /// Returns whether the scheduler has never led the run.
@@ -47,7 +68,7 @@ impl RunHistory {
     /// Brings a new schedule to where the journal ends.
     pub(crate) fn replay_journal(&mut self, schedule: &mut Schedule) {
         if let Some(added) = self.added.take() {
-            schedule.stay_open(added);
+            schedule.stay_open(self.base.as_ref().map(|(base, _)| base), added);
         }
         schedule.replay(&self.facts);
     }

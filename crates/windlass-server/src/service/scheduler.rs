@@ -333,6 +333,7 @@ impl Rounds {
                 news.iter().filter(|news| self.runs.is_new_to_user(news)).for_each(&mut *tell);
                 for run in self.runs.served.values_mut() {
                     run.end_leftovers(end_leftovers)?;
+                    run.remove_old_logs();
                 }
                 let leftovers = std::mem::take(&mut self.runs.leftovers);
                 self.runs.cleared = end_leftovers(leftovers)?;

@@ -2,6 +2,9 @@
 
 use std::thread;
 
+use windlass_server::Store;
+use windlass_server::queue::{self, Addition};
+
 use super::*;
 use crate::looking::json::check_line as is_in_the_schema;
 
@@ -144,6 +147,21 @@ fn what_runs_and_what_waits_can_be_cancelled() {
 }
 
 #[test]
+fn a_paused_queue_takes_commands_and_starts_none() {
+    let service = Service::for_queues("2");
+    service.add(&["--", "true"]);
+    service.bench.ends_with(0, &["wait", "default"]);
+    service.bench.ends_with(0, &["pause", "default"]);
+    service.add(&["--", "touch ran"]);
+    service.add(&["-q", "other", "--", "touch other"]);
+    service.bench.ends_with(0, &["wait", "other"]);
+    assert!(!service.bench.path("ran").exists());
+    service.bench.ends_with(0, &["unpause", "default"]);
+    service.bench.ends_with(0, &["wait", "default"]);
+    assert!(service.bench.path("ran").exists());
+}
+
+#[test]
 fn lines_for_programs_are_in_the_schema() {
     let service = Service::for_queues("1");
     let added = service.shown(&["--json", "add", "--name", "n", "--", "exit 4"]);
@@ -180,4 +198,37 @@ fn commands_that_many_shells_add_are_all_taken_in_the_order_of_their_numbers() {
     let order = service.bench.read("order");
     let order: Vec<u64> = order.lines().map(|line| line.parse().expect("a number")).collect();
     assert_eq!(order, expected, "each ran once, in the order of the numbers");
+}
+
+#[test]
+fn steps_that_ended_long_ago_are_forgotten_and_their_numbers_are_not_used_again() {
+    let mut service = Service::for_queues("4");
+    // With the long form, bases take the place of the journal several times.
+    let adds = if std::env::var_os("WINDLASS_STORM").is_some() { 20_000 } else { 1_100 };
+    let mut store = Store::open(&service.bench.path("state")).expect("the store is there");
+    let dir = service.bench.path(".");
+    for number in 1..=adds {
+        let (command, dir) = (vec!["true".to_owned()], dir.clone());
+        let addition = Addition { command, dir, ..Addition::default() };
+        let added = queue::add(&mut store, "default", 4, &addition).expect("it is added");
+        assert_eq!(added.get(), number);
+        if number == adds / 2 {
+            service.kill(0);
+            service.start(&["serve", "--no-worker"]);
+        }
+    }
+    service.bench.ends_with(0, &["wait", "default"]);
+    for verb in ["log", "show", "why", "wait", "cancel"] {
+        service.refuses(&[verb, "default/1"], "step 1 of default has ended and is forgotten");
+    }
+    service.refuses(&["add", "--after", "1", "--", "true"], "step 1 of queue default has ended");
+    let last = format!("default/{adds}");
+    service.bench.ends_with(0, &["log", &last]);
+    service.kill(0);
+    service.start(&["serve", "--no-worker"]);
+    let next = service.add(&["--after", &adds.to_string(), "--", "true"]);
+    assert_eq!(next, format!("default/{}", adds + 1));
+    service.bench.ends_with(0, &["wait", &next]);
+    let shown = service.shown(&["queue", "default", "--json"]);
+    assert!(shown.lines().next().expect("a line").contains("\"ended\":1000"), "{shown:.200}");
 }

@@ -12,19 +12,28 @@ use crate::{CostId, WorkId};
 /// The submissions whose facts are yet to come, see [`Engine::stage`](crate::Engine::stage).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Staging {
-    submissions: VecDeque<Staged>,
+    submissions: VecDeque<Entry>,
     /// The dependencies of all of them, one after the other.
     after: VecDeque<Dependency>,
 }
 
 #[derive(Clone, Debug)]
-struct Staged {
+struct Entry {
     cost: CostId,
     priority: i64,
     retries: u32,
     /// The number of its dependencies.
     after: usize,
     extras: Option<Box<Extras>>,
+}
+
+/// A staged submission.
+pub(super) struct Staged {
+    pub(super) cost: CostId,
+    pub(super) priority: i64,
+    pub(super) retries: u32,
+    pub(super) after: Vec<Dependency>,
+    pub(super) extras: Option<Box<Extras>>,
 }
 
 impl Staging {
@@ -38,17 +47,23 @@ impl State {
     pub(in crate::engine) fn stage(&mut self, submission: Submission<'_>) {
         let Submission { after, cost, priority, retries, extras } = submission;
         let extras = extras.map(|extras| Box::new(*extras));
-        let staged = Staged { cost, priority, retries, after: after.len(), extras };
-        self.staging.submissions.push_back(staged);
+        let entry = Entry { cost, priority, retries, after: after.len(), extras };
+        self.staging.submissions.push_back(entry);
         self.staging.after.extend(after);
+    }
+
+    /// Takes the oldest staged submission.
+    pub(super) fn take_staged(&mut self) -> Staged {
+        let entry = self.staging.submissions.pop_front();
+        let Entry { cost, priority, retries, after, extras } =
+            entry.expect("a submission is staged before its fact");
+        let after = self.staging.after.drain(..after).collect();
+        Staged { cost, priority, retries, after, extras }
     }
 
     /// Applies a `Submitted` fact: the oldest staged submission becomes a work.
     pub(super) fn admit_staged(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
-        let staged = self.staging.submissions.pop_front();
-        let Staged { cost, priority, retries, after, extras } =
-            staged.expect("a submission is staged before its fact");
-        let after: Vec<_> = self.staging.after.drain(..after).collect();
+        let Staged { cost, priority, retries, after, extras } = self.take_staged();
         let extras = extras.as_deref();
         self.admit(effects, work, Submission { after: &after, cost, priority, retries, extras });
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::State;
 use super::timers::Timers;
+use crate::base::TimesBase;
 use crate::engine::effects::Effects;
 use crate::phase::{Phase, Step, StopReason, WorkState};
 use crate::{Timestamp, WorkId};
@@ -22,7 +23,7 @@ pub(in crate::engine) struct Clock {
 
 /// The time limit and the deadline of a work.
 #[derive(Clone, Debug, Default)]
-struct Times {
+pub(super) struct Times {
     /// The time limit of one attempt.
     timeout: Option<Duration>,
     /// What was left of it when the attempt's clock last stopped.
@@ -65,6 +66,16 @@ impl Times {
         let due = now.after(left);
         self.deadline = Some(Deadline::At(due));
         Some(due)
+    }
+}
+
+impl Times {
+    /// Returns the times of a work with this time limit, as a base has them.
+    pub(super) fn restored(timeout: Option<Duration>, base: TimesBase) -> Self {
+        let TimesBase { left, expires, deadline, deadline_left } = base;
+        let stopped = deadline_left.map(|left| Deadline::Stopped { left });
+        let deadline = deadline.map(Deadline::At).or(stopped);
+        Self { timeout, left, expires, deadline }
     }
 }
 
@@ -116,6 +127,22 @@ impl Clock {
     /// Sets a timer of `work` for `due`.
     pub(super) fn arm(&mut self, due: Timestamp, work: WorkId) {
         self.timers.insert((due, work));
+    }
+
+    /// Returns the times of a work for a base.
+    pub(super) fn base_of(&self, work: WorkId) -> Option<TimesBase> {
+        let times = self.times.get(&work)?;
+        let &Times { left, expires, deadline, .. } = times;
+        let deadline_left = match deadline {
+            Some(Deadline::Stopped { left }) => Some(left),
+            _ => None,
+        };
+        Some(TimesBase { left, expires, deadline: times.deadline(), deadline_left })
+    }
+
+    /// Sets the times of a work; its timers are not set.
+    pub(super) fn restore(&mut self, work: WorkId, times: Times) {
+        self.times.insert(work, times);
     }
 
     pub(super) fn set_times(

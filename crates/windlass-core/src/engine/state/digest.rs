@@ -1,5 +1,7 @@
 //! A hash of the state: engines that applied equal facts have equal digests.
 
+use std::collections::BTreeMap;
+
 use super::State;
 use crate::phase::Phase;
 use crate::{Timestamp, WorkId};
@@ -8,6 +10,8 @@ impl State {
     /// See [`Engine::digest`](crate::Engine::digest).
     pub(in crate::engine) fn digest(&self) -> u64 {
         let mut digest = Fnv::default();
+        // An engine that was restored may number its costs in another order.
+        let mut costs = BTreeMap::new();
         for (index, entry) in self.works.iter() {
             digest.add(index as u64);
             let phase = entry.phase().journaled();
@@ -29,9 +33,12 @@ impl State {
             digest.add(u64::from(entry.retries_left));
             digest.add(u64::from(entry.unneeded));
             digest.add(u64::from(entry.is_shut()));
-            digest.add(u64::from(self.dag.unmet(index)));
+            if phase == Phase::Waiting {
+                digest.add(u64::from(self.dag.unmet(index)));
+            }
             // With the phase, the cost decides what is in use.
-            digest.add(u64::from(entry.cost.0));
+            let next = costs.len() as u64;
+            digest.add(*costs.entry(entry.cost).or_insert(next));
         }
         for &(due, work) in self.clock.timers() {
             digest.add(due.as_nanos());

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::State;
+use crate::base::PausesBase;
 use crate::engine::effects::Effects;
 use crate::phase::{Phase, Step};
 use crate::{Timestamp, WorkId};
@@ -52,6 +53,18 @@ impl Pauses {
     #[inline]
     pub(super) fn hold_back(&self, work: WorkId) -> bool {
         self.since.is_some() || !self.works.is_empty() && self.works.contains(&work)
+    }
+
+    /// Returns the pauses for a base.
+    pub(super) fn base(&self) -> PausesBase {
+        let Self { works, since, before } = self;
+        PausesBase { works: works.iter().copied().collect(), since: *since, before: *before }
+    }
+
+    /// Returns the pauses of a base.
+    pub(super) fn restored(base: &PausesBase) -> Self {
+        let PausesBase { works, since, before } = base;
+        Self { works: works.iter().copied().collect(), since: *since, before: *before }
     }
 
     /// Forgets that a work was paused.

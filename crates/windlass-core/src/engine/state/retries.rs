@@ -31,6 +31,13 @@ impl Retries {
         self.policies.insert(work, policy);
     }
 
+    /// Sets how many retries `work` has used.
+    pub(super) fn restore(&mut self, work: WorkId, spent: u32) {
+        if spent > 0 {
+            self.spent.insert(work, spent);
+        }
+    }
+
     pub(super) fn spend_one(&mut self, work: WorkId) {
         *self.spent.entry(work).or_default() += 1;
     }

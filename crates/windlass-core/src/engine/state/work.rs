@@ -1,5 +1,6 @@
 //! A work as the engine stores it.
 
+use crate::base::WorkBase;
 use crate::input::{Extras, Submission};
 use crate::phase::{IllegalStep, Phase, Step, StopReason};
 use crate::queue::{Listing, Seq, Waiting};
@@ -58,6 +59,18 @@ impl Work {
             unneeded: false,
             gate: if extras.is_some_and(|extras| extras.gated) { Gate::Shut } else { Gate::None },
             extra: extras.map_or(Extra::None, Extra::of),
+        }
+    }
+
+    /// Sets a new entry to what a base says.
+    pub(super) fn restore(&mut self, base: &WorkBase) {
+        self.phase = base.phase;
+        self.attempts = base.attempts;
+        self.seq = Seq::new(base.seq).expect("numbers in the queue begin with 1");
+        self.ready_since = base.ready_since;
+        self.unneeded = base.unneeded;
+        if base.gate_open {
+            self.gate = Gate::Open;
         }
     }
 
