@@ -62,11 +62,19 @@ pub enum Point {
     BeforeStepDown,
     /// The run has ended and has no leader, but the caller does not know it.
     AfterStepDown,
+    /// A command is written to a queue, but not committed.
+    BeforeAdd,
+    /// A command is in a queue, but its number was not reported.
+    AfterAdd,
+    /// A base is written in the place of a journal, but not committed.
+    BeforeCompact,
+    /// A base is in the place of a journal, and the logs of forgotten steps are still there.
+    AfterCompact,
 }
 
 impl Point {
     /// All points, in the order in which a run reaches them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::BeforeSubmit,
         Self::AfterSubmit,
         Self::AfterTakeOver,
@@ -81,7 +89,15 @@ impl Point {
         Self::AfterClearing,
         Self::BeforeStepDown,
         Self::AfterStepDown,
+        Self::BeforeAdd,
+        Self::AfterAdd,
+        Self::BeforeCompact,
+        Self::AfterCompact,
     ];
+
+    /// The points that only queues reach.
+    pub const OF_QUEUES: [Self; 4] =
+        [Self::BeforeAdd, Self::AfterAdd, Self::BeforeCompact, Self::AfterCompact];
 
     /// Returns the name of the point in the variable.
     #[must_use]
@@ -101,6 +117,10 @@ impl Point {
             Self::AfterClearing => "after-clearing",
             Self::BeforeStepDown => "before-step-down",
             Self::AfterStepDown => "after-step-down",
+            Self::BeforeAdd => "before-add",
+            Self::AfterAdd => "after-add",
+            Self::BeforeCompact => "before-compact",
+            Self::AfterCompact => "after-compact",
         }
     }
 

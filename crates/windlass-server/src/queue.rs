@@ -18,6 +18,8 @@ use windlass_store::{
 use windlass_workflow::{Command, Script, Shell, ShellText, Step, StepDependency, Template};
 
 use crate::coordinator::{Ask, RunError, require_text_path, send};
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::service::submitted_env;
 use crate::users;
 
@@ -131,7 +133,7 @@ pub fn add(
     addition.check()?;
     require_text_path(store)?;
     let uid = store.access().creator();
-    store.transact(|transaction| {
+    let added = store.transact(|transaction| {
         let found = match transaction.queues().find(queue)? {
             Some(found) => found,
             None => create(transaction, queue, slots, uid)?,
@@ -146,8 +148,14 @@ pub fn add(
             }
         }
         let text = serde_json::to_string(addition).expect("texts and numbers are always JSON");
-        transaction.queues().add(&found.run, &text).map(Ok)
-    })?
+        let number = transaction.queues().add(&found.run, &text)?;
+        #[cfg(windlass_faults)]
+        Point::BeforeAdd.reached();
+        Ok(Ok(number))
+    });
+    #[cfg(windlass_faults)]
+    Point::AfterAdd.reached();
+    added?
 }
 
 /// Returns the names of the queues.

@@ -11,6 +11,7 @@ mod journal;
 mod killed_run;
 mod moments;
 mod points;
+mod queue;
 mod random;
 mod record;
 mod served;

@@ -54,7 +54,8 @@ struct Quota {
 
 impl Quota {
     fn new() -> Self {
-        let open = Point::ALL.into_iter().map(|point| (point, wanted(point))).collect();
+        let points = Point::ALL.into_iter().filter(|point| !Point::OF_QUEUES.contains(point));
+        let open = points.map(|point| (point, wanted(point))).collect();
         Self { open, kills: BTreeMap::new(), digests: 0 }
     }
 

@@ -33,6 +33,8 @@ use super::state::{Executing, RunState};
 use super::{RunError, needs_names, plan_of};
 use crate::attempt::remove_logs;
 use crate::clock::Clock;
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::queue::step_of;
 use crate::schedule::{LimitWait, RunHistory, Schedule, SharedCapacity};
 use crate::service::placement::Placement;
@@ -699,7 +701,10 @@ impl ServedRun {
     fn compact(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let Some((base, forgotten)) = self.state.schedule_mut().compact() else { return Ok(()) };
         self.has_old_logs = true;
-        transaction.queues().compact(self.id(), &base.encode(), &forgotten)
+        transaction.queues().compact(self.id(), &base.encode(), &forgotten)?;
+        #[cfg(windlass_faults)]
+        Point::BeforeCompact.reached();
+        Ok(())
     }
 
     /// Stores how the run has ended, if it has, and gives up its lead.
@@ -719,6 +724,8 @@ impl ServedRun {
         if !std::mem::take(&mut self.has_old_logs) {
             return;
         }
+        #[cfg(windlass_faults)]
+        Point::AfterCompact.reached();
         let schedule = self.state.schedule();
         let is_old =
             |work: WorkId| work.get() <= schedule.taken() && schedule.known_step(work).is_none();
