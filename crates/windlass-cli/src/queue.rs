@@ -39,8 +39,11 @@ pub(crate) fn add(
     arguments: &AddArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let AddArguments { queue, after, name, locks, priority, retry, timeout, env, command } =
+    let AddArguments { queue, after, at, delay, name, locks, priority, retry, timeout, .. } =
         arguments;
+    let AddArguments { env, command, .. } = arguments;
+    let delay = delay.map(|delay| i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
+    let start = delay.map(|delay| Times::now().now_ms.saturating_add(delay)).or(*at);
     let mut store = state::open(state)?;
     for step in after {
         if let Some(other) = step.queue.as_ref().filter(|other| *other != queue) {
@@ -55,6 +58,7 @@ pub(crate) fn add(
         name: name.clone(),
         after: after.iter().map(|step| step.number).collect(),
         locks: locks.clone(),
+        not_before_ms: start.map(i64::unsigned_abs),
         priority: *priority,
         retries: *retry,
         timeout_ms: timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jiff::civil::Date;
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
@@ -73,6 +73,32 @@ impl Times {
     }
 }
 
+/// Reads a time: `03:00` is the next time that a clock shows this, a day and a time are those of the user's time
+/// zone. Returns milliseconds since 1970.
+pub(crate) fn at(text: &str) -> Result<i64, String> {
+    let now = Zoned::now();
+    read_at(text, &now).ok_or_else(|| {
+        "write 03:00, 2027-01-31 03:00, or a time with its zone, as in 2027-01-31T03:00:00Z"
+            .to_owned()
+    })
+}
+
+fn read_at(text: &str, now: &Zoned) -> Option<i64> {
+    let zone = now.time_zone().clone();
+    let at = if let Ok(time) = text.parse::<Time>().and(Time::strptime("%H:%M", text)) {
+        let today = now.date().to_datetime(time).to_zoned(zone.clone()).ok()?;
+        match today > *now {
+            true => today,
+            false => now.date().tomorrow().ok()?.to_datetime(time).to_zoned(zone).ok()?,
+        }
+    } else if let Ok(at) = text.parse::<Timestamp>() {
+        at.to_zoned(zone)
+    } else {
+        text.parse::<DateTime>().ok()?.to_zoned(zone).ok()?
+    };
+    Some(at.timestamp().as_millisecond()).filter(|at| *at >= 0)
+}
+
 fn day(day: Date, today: Date) -> String {
     if day == today {
         "today".to_owned()
@@ -119,6 +145,26 @@ fn two(large: (u64, &str), small: (u64, &str)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_of_day_is_the_next_one_and_others_are_read_as_they_are() {
+        let now: Zoned = "2027-03-27T12:00:00+01:00[Europe/Berlin]".parse().expect("a time");
+        let check = |text: &str, expected: &str| {
+            let expected: Timestamp = expected.parse().expect("a time");
+            assert_eq!(read_at(text, &now), Some(expected.as_millisecond()), "{text}");
+        };
+        check("12:01", "2027-03-27T11:01:00Z");
+        check("12:00", "2027-03-28T10:00:00Z");
+        // The clocks skip this hour: the first moment after it.
+        check("02:30", "2027-03-28T01:30:00Z");
+        check("2027-04-01 08:15", "2027-04-01T06:15:00Z");
+        check("2027-04-01T08:15:30", "2027-04-01T06:15:30Z");
+        check("2027-04-01T08:15:00Z", "2027-04-01T08:15:00Z");
+        check("2027-04-01T08:15:00-05:00", "2027-04-01T13:15:00Z");
+        for wrong in ["", "3", "25:00", "12:00:00 x", "tomorrow", "1969-01-01T00:00:00Z"] {
+            assert_eq!(read_at(wrong, &now), None, "{wrong}");
+        }
+    }
 
     const MINUTE: i64 = 60_000;
     const HOUR: i64 = 60 * MINUTE;

@@ -223,6 +223,7 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
             escalated: Some(*escalated),
             ..base("guard")
         },
+        WaitReason::Time { at_ms } => ReasonJson { at: Some(*at_ms), ..base("time") },
         WaitReason::Gate { guards } => {
             ReasonJson { name: guards.first().map(String::as_str), ..base("gate") }
         }

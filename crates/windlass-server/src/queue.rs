@@ -45,6 +45,9 @@ pub struct Addition {
     /// The locks that it holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
+    /// When it may start, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before_ms: Option<u64>,
     /// How urgent it is among the steps of its queue; larger is more urgent.
     pub priority: i64,
     /// How often it is tried again.
@@ -278,6 +281,7 @@ impl Addition {
         step.after = before
             .map(|work| StepDependency { step: work.index(), kind: EdgeKind::Success })
             .collect();
+        step.gate.not_before_ms = self.not_before_ms;
         step.priority = self.priority;
         step.needs.locks = self.locks.into_iter().map(Template::literal).collect();
         let env = self.env.into_iter();

@@ -73,7 +73,7 @@ impl Step {
             name,
             each: Vec::new(),
             after: Vec::new(),
-            gate: StepGate { when: None, guards: Vec::new() },
+            gate: StepGate { when: None, guards: Vec::new(), not_before_ms: None },
             priority: 0,
             needs: Needs {
                 resources: ResourceCost::new(),
@@ -107,13 +107,16 @@ pub struct StepGate {
     pub when: Option<Script>,
     /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass.
     pub guards: Vec<usize>,
+    /// The time that must have come, in milliseconds since 1970. Only a step that was added to a queue has
+    /// one.
+    pub not_before_ms: Option<u64>,
 }
 
 impl StepGate {
     /// Returns whether the step starts as soon as its dependencies have ended.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.when.is_none() && self.guards.is_empty()
+        self.when.is_none() && self.guards.is_empty() && self.not_before_ms.is_none()
     }
 }
 

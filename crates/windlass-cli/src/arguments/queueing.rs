@@ -7,6 +7,7 @@ use clap::Args;
 use super::serving::variable;
 use super::{duration, slots, whole};
 use crate::completions;
+use crate::times;
 
 #[derive(Args)]
 pub(crate) struct AddArguments {
@@ -17,6 +18,14 @@ pub(crate) struct AddArguments {
     /// Start only when this step of the queue has succeeded
     #[arg(long, value_name = "ID", value_parser = StepNumber::read)]
     pub(crate) after: Vec<StepNumber>,
+
+    /// Start no earlier than at this time: `03:00`, `2027-01-31 03:00`, or as in RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = times::at)]
+    pub(crate) at: Option<i64>,
+
+    /// Start no earlier than after this time
+    #[arg(long = "in", value_name = "DURATION", value_parser = duration, conflicts_with = "at")]
+    pub(crate) delay: Option<Duration>,
 
     /// Give the step a name besides its number
     #[arg(long, value_name = "NAME")]

@@ -19,6 +19,7 @@ pub(super) fn short(reason: &WaitReason, view: &RunView, times: &Times) -> Strin
         WaitReason::Workers { .. } => "slot of a worker".to_owned(),
         WaitReason::Step { place, .. } => format!("step {}", view.steps[*place].name),
         WaitReason::Guard { guard, .. } => guarded(guard),
+        WaitReason::Time { at_ms } => format!("time, {}", times.ahead(*at_ms)),
         WaitReason::Gate { guards } => guarded(guards.first().map_or(WHEN, String::as_str)),
         WaitReason::Retry { at_ms, .. } => format!("retry {}", times.ahead(*at_ms)),
         WaitReason::Resource { name, .. } if name == SLOTS => "slot".to_owned(),

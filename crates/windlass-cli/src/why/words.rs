@@ -109,6 +109,7 @@ impl Words<'_> {
             }
             WaitReason::Step { place, kind } => self.dependency(*place, *kind),
             WaitReason::Guard { .. } => self.guard(reason),
+            WaitReason::Time { at_ms } => format!("it may start {}", self.times.ahead(*at_ms)),
             WaitReason::Gate { guards } => match guards.as_slice() {
                 [] => "its `when` has to be checked first".to_owned(),
                 [guard] => format!("guard {} has to pass first", plain(guard)),

@@ -225,6 +225,7 @@ impl ServedRun {
             self.shares_names |= needs_names(&step);
             self.state.schedule_mut().add(work, step);
         }
+        self.state.schedule_mut().open_due();
         Ok(())
     }
 
@@ -285,8 +286,9 @@ impl ServedRun {
 
     /// Returns when there is something to decide though nothing happens.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let forgetting = self.state.schedule().next_forgetting();
-        self.state.next_due().into_iter().chain(forgetting).min()
+        let schedule = self.state.schedule();
+        let of_queue = [schedule.next_forgetting(), schedule.next_opening()];
+        self.state.next_due().into_iter().chain(of_queue.into_iter().flatten()).min()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -183,6 +183,7 @@ impl RunState {
     pub(super) fn on_tick(&mut self) {
         self.run.decided = self.run.schedule.clock().with_pauses();
         self.run.schedule.apply(Input::Tick).expect("time passes");
+        self.run.schedule.open_due();
         self.steps.end_interrupted(&mut self.run);
     }
 

@@ -239,6 +239,10 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let place = view.place(dependency.work).into_iter();
             place.map(|place| WaitReason::Step { place, kind: dependency.kind }).collect()
         }
+        Reason::Gate if view.schedule.opens_at(work).is_some() => {
+            let opens = view.schedule.opens_at(work).into_iter();
+            opens.map(|at| WaitReason::Time { at_ms: millis(at) }).collect()
+        }
         Reason::Gate if guards(view, work).is_empty() => {
             let plan = view.schedule.plan();
             let guards = view.schedule.step(work).gate.guards.iter();

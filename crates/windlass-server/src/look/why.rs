@@ -172,6 +172,11 @@ pub enum WaitReason {
         /// A user has to decide.
         escalated: bool,
     },
+    /// It may not start before this time.
+    Time {
+        /// The time, in milliseconds since 1970.
+        at_ms: i64,
+    },
     /// Its guards or its `when` have not been checked yet, or not again.
     Gate {
         /// The guards that must pass.

@@ -4,7 +4,7 @@
 //! what came of it for the steps that follow it is remembered with those. When enough facts have come together, a base takes
 //! the place of the journal, so that what is stored and replayed does not depend on how many steps there were.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use windlass_core::{Fact, Happening, Input, Phase, Timestamp, Transition, WorkId, WorkState};
@@ -29,6 +29,8 @@ pub(super) struct Growth {
     steps: BTreeMap<WorkId, Step>,
     /// The steps that the journal does not know yet.
     untaken: VecDeque<(WorkId, Step)>,
+    /// When the gates of steps open.
+    opens: BTreeSet<(Timestamp, WorkId)>,
     /// When the attempts that run began.
     began: BTreeMap<WorkId, Timestamp>,
     /// The steps that have ended, in this order. A step that was tried again since is there twice.
@@ -55,6 +57,9 @@ impl Growth {
     /// Notes what has become of steps.
     pub(super) fn note(&mut self, changes: &[Transition]) {
         for Transition { at, work, to, .. } in changes {
+            // The gate of a step that is tried again is shut again.
+            let opens = self.steps.get(work).and_then(opens_at).filter(|_| *to == Phase::Gated);
+            self.opens.extend(opens.map(|at| (at, *work)));
             match to.state() {
                 WorkState::Running if *to == Phase::Running => drop(self.began.insert(*work, *at)),
                 WorkState::Running => {}
@@ -72,8 +77,18 @@ impl Growth {
     fn take(&mut self, work: WorkId) {
         let (number, step) = self.untaken.pop_front().expect("a step is stored before its fact");
         assert_eq!(number, work, "steps are taken in the order of their numbers");
+        self.insert(work, step);
+    }
+
+    fn insert(&mut self, work: WorkId, step: Step) {
+        self.opens.extend(opens_at(&step).map(|at| (at, work)));
         self.steps.insert(work, step);
     }
+}
+
+/// Returns when the gate of a step opens, if it waits for a time.
+fn opens_at(step: &Step) -> Option<Timestamp> {
+    step.gate.not_before_ms.map(Timestamp::from_millis)
 }
 
 impl Schedule {
@@ -111,7 +126,7 @@ impl Schedule {
 
     /// Adds a step under the next number.
     pub(crate) fn add(&mut self, work: WorkId, step: Step) {
-        self.growing().steps.insert(work, step);
+        self.growing().insert(work, step);
         let added = self.with_submission(work, |schedule, submission| {
             schedule.call(|engine, world| engine.submit(world, submission))
         });
@@ -163,6 +178,28 @@ impl Schedule {
         let growth = self.growing();
         growth.steps.remove(&work);
         growth.forgotten.push(work);
+    }
+
+    /// Returns when a step may start that waits for a time, until that has come.
+    pub(crate) fn opens_at(&self, work: WorkId) -> Option<Timestamp> {
+        self.known_step(work).and_then(opens_at).filter(|_| self.engine.is_shut(work))
+    }
+
+    /// Returns when the next step may start that waits for a time.
+    pub(crate) fn next_opening(&self) -> Option<Timestamp> {
+        self.growth.as_ref()?.opens.first().map(|(at, _)| *at)
+    }
+
+    /// Lets the steps start whose time has come.
+    pub(crate) fn open_due(&mut self) {
+        let now = self.now();
+        while let Some(growth) = &mut self.growth
+            && growth.opens.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, work)) = growth.opens.pop_first()
+        {
+            // It may have ended before, or be open already.
+            let _ = self.apply(Input::Open(work));
+        }
     }
 
     /// Returns when the next step is old enough to be forgotten.

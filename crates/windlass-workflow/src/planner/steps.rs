@@ -85,7 +85,7 @@ impl StepReader<'_> {
         let table = self.step.table;
         let when = table.when.with_span();
         let when = when.and_then(|(text, span)| script(text, span, &self.scope, posix, self.texts));
-        StepGate { when, guards: self.guards(&table.guard) }
+        StepGate { when, guards: self.guards(&table.guard), not_before_ms: None }
     }
 
     fn needs(&self) -> Needs {

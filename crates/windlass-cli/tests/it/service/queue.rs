@@ -162,6 +162,33 @@ fn a_paused_queue_takes_commands_and_starts_none() {
 }
 
 #[test]
+fn a_step_starts_no_earlier_than_its_time() {
+    let service = Service::for_queues("2");
+    service.add(&["--at", "2100-01-01T00:00:00Z", "--", "touch early"]);
+    service.add(&["--in", "400ms", "--", "touch later"]);
+    service.add(&["--in", "1ms", "--", "true"]);
+    service.add(&["--after", "3", "--in", "1h", "--", "true"]);
+    let rows = service.queue("default");
+    assert!(
+        rows[0].ends_with("time, 1 Jan 2100 00:00") || rows[0].contains("Jan 2100"),
+        "{rows:?}"
+    );
+    let why = service.shown(&["why", "default/1"]);
+    assert!(why.contains("it may start "), "{why}");
+    assert!(service.shown(&["--json", "why", "default/1"]).contains("\"kind\":\"time\""));
+    service.bench.ends_with(0, &["wait", "default/2", "default/3"]);
+    assert!(service.bench.path("later").exists() && !service.bench.path("early").exists());
+    service.bench.ends_with(0, &["cancel", "default"]);
+    service.bench.ends_with(0, &["wait", "default"]);
+    // Tried again, it waits again.
+    service.bench.ends_with(0, &["retry", "default", "--step", "1"]);
+    eventually("it waits", || service.queue("default")[0].contains("waiting"));
+    assert!(!service.bench.path("early").exists());
+    let output = service.bench.ends_with(2, &["add", "--at", "soon", "--", "true"]);
+    assert!(stderr(&output).contains("write 03:00"), "{}", stderr(&output));
+}
+
+#[test]
 fn lines_for_programs_are_in_the_schema() {
     let service = Service::for_queues("1");
     let added = service.shown(&["--json", "add", "--name", "n", "--", "exit 4"]);
