@@ -34,7 +34,7 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
-pub(crate) use queueing::{AddArguments, QueueArguments, WaitArguments};
+pub(crate) use queueing::{AddArguments, QueueArguments, RemoveArguments, WaitArguments};
 pub(crate) use serving::{
     ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments,
 };
@@ -322,6 +322,11 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass queue\n  windlass queue default\n  windlass queue default --slots 4"
     )]
     Queue(QueueArguments),
+    /// Remove steps that have not begun from a queue
+    #[command(
+        after_help = "Example:\n  windlass remove default/17 default/18\n\nSteps that follow them are blocked."
+    )]
+    Remove(RemoveArguments),
     /// Schedule the submitted runs of the store
     #[command(
         after_help = "Examples:\n  windlass serve\n  windlass serve --slots 4\n  windlass serve --no-worker\n  windlass serve --unit=worker > ~/.config/systemd/user/windlass-worker.service\n\nA signal ends the scheduler; its worker and the steps continue. One process schedules at a time;\nothers stand by."

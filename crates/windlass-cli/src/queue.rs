@@ -1,5 +1,6 @@
 //! `windlass add` and `windlass queue`: commands that a service executes one by one.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::num::NonZero;
 use std::path::Path;
@@ -10,7 +11,7 @@ use thiserror::Error as ThisError;
 use windlass_server::queue::{self, Addition, QueueError};
 use windlass_server::{Explanation, RunView, StepState, Store};
 
-use crate::arguments::{AddArguments, Form, QueueArguments};
+use crate::arguments::{AddArguments, Form, QueueArguments, RemoveArguments};
 use crate::exit::Exit;
 use crate::look::{ending, json_word, step_ink, took};
 use crate::output::{json, print};
@@ -66,12 +67,12 @@ pub(crate) fn add(
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let slots = u32::try_from(cpus).unwrap_or(u32::MAX);
     let step = queue::add(&mut store, queue, slots, &addition)?.get();
-    start_in_background(&mut store)?;
+    let begun = start_in_background(&mut store);
     match form {
         Form::Json => print(&json("added", &Added { queue, step })),
         Form::Text => print(&format!("{queue}/{step}\n")),
     }
-    Ok(Exit::Success)
+    begun.map(|()| Exit::Success)
 }
 
 #[derive(Serialize)]
@@ -79,6 +80,34 @@ struct Added<'a> {
     queue: &'a str,
     /// The number of the step.
     step: u64,
+}
+
+pub(crate) fn remove(
+    state: Option<&Path>,
+    arguments: &RemoveArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let mut store = state::open(state)?;
+    let mut by_queue: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (queue, step) in &arguments.steps {
+        by_queue.entry(queue).or_default().push(step.clone());
+    }
+    for (queue, steps) in by_queue {
+        let steps = queue::remove(&mut store, queue, &steps)?;
+        match form {
+            Form::Json => print(&json("remove_asked", &RemoveAsked { queue, steps: &steps })),
+            Form::Text => eprintln!("asked queue {queue} to remove {}", steps.join(", ")),
+        }
+    }
+    start_in_background(&mut store)?;
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct RemoveAsked<'a> {
+    queue: &'a str,
+    /// The numbers of the steps.
+    steps: &'a [String],
 }
 
 pub(crate) fn queue(

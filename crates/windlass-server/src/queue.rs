@@ -17,9 +17,10 @@ use windlass_store::{
 };
 use windlass_workflow::{Command, Script, Shell, ShellText, Step, StepDependency, Template};
 
-use crate::coordinator::{Ask, RunError, require_text_path, send};
+use crate::coordinator::{Ask, RunError, ask, require_text_path, send};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::look::{RunView, StepState};
 use crate::service::submitted_env;
 use crate::users;
 
@@ -87,6 +88,16 @@ pub enum QueueError {
         /// The name.
         name: String,
     },
+    /// A step that has begun cannot be removed.
+    #[error(
+        "step {step} of queue {queue} has begun or ended, so it cannot be removed; to end it: windlass cancel {queue}/{step}"
+    )]
+    Begun {
+        /// The queue.
+        queue: String,
+        /// The step.
+        step: String,
+    },
     /// The step that a command is to follow was never added.
     #[error("queue {queue} has no step {step}, so nothing can follow it; the last one is {last}")]
     NoSuchStep {
@@ -112,7 +123,7 @@ impl QueueError {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            QueueError::Store(store) => store.is_usage(),
+            QueueError::Store(store) | QueueError::Run(RunError::Store(store)) => store.is_usage(),
             _ => true,
         }
     }
@@ -186,6 +197,29 @@ pub fn set_slots(store: &mut Store, queue: &str, slots: u32) -> Result<(), Queue
         transaction.runs().set_jobs(&found.run, slots)?;
         send(transaction, &found.run, &Ask::Slots(slots)).map(Ok)
     })?
+}
+
+/// Removes steps of a queue that have not begun: those that `steps` names, or none of them. Steps that follow
+/// them are blocked. Returns the steps.
+pub fn remove(store: &mut Store, queue: &str, steps: &[String]) -> Result<Vec<String>, QueueError> {
+    let view = RunView::find(store, queue).map_err(RunError::from)?;
+    let Some(name) = &view.queue else {
+        return Err(QueueError::Unknown { name: queue.to_owned() });
+    };
+    let mut removed = Vec::new();
+    for step in steps {
+        for place in view.places(step).map_err(RunError::from)? {
+            let found = &view.steps[place];
+            if found.state != StepState::Waiting || !found.attempts.is_empty() {
+                let (queue, step) = (name.clone(), found.name.clone());
+                return Err(QueueError::Begun { queue, step });
+            }
+            removed.push(found.name.clone());
+        }
+    }
+    let asks: Vec<_> = removed.iter().cloned().map(Ask::Remove).collect();
+    ask(store, &view.run.id, &asks)?;
+    Ok(removed)
 }
 
 /// Inserts a queue and its run.

@@ -19,7 +19,7 @@ pub(super) fn of_verb(given: &str) -> Option<&'static str> {
         "follow" | "tail" | "watch" => {
             "follow a submitted run: windlass attach RUN; the output of any run: windlass log -f RUN"
         }
-        "clean" | "delete" | "remove" | "rm" => "delete old runs: windlass prune",
+        "clean" | "delete" | "rm" => "delete old runs: windlass prune",
         "daemon" | "scheduler" | "server" => "schedule submitted runs: windlass serve",
         "dag" | "dot" | "plot" => "draw the steps: windlass graph FILE",
         "create" | "new" => "write a first file: windlass init",

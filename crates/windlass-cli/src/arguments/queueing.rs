@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::serving::variable;
-use super::{duration, slots, whole};
+use super::{StepTarget, duration, slots, whole};
 use crate::completions;
 use crate::times;
 
@@ -73,10 +73,23 @@ pub(crate) struct QueueArguments {
 }
 
 #[derive(Args)]
+pub(crate) struct RemoveArguments {
+    /// Steps that have not begun
+    #[arg(required = true, value_name = "QUEUE/ID", value_parser = queue_step, add = completions::steps())]
+    pub(crate) steps: Vec<(String, String)>,
+}
+
+fn queue_step(text: &str) -> Result<(String, String), String> {
+    let StepTarget { run, step } = StepTarget::read(text)?;
+    let step = step.ok_or("write QUEUE/ID, such as default/17")?;
+    Ok((run, step))
+}
+
+#[derive(Args)]
 pub(crate) struct WaitArguments {
     /// Runs, queues, or steps: `QUEUE/ID`
-    #[arg(required = true, value_name = "RUN[/STEP]", value_parser = super::StepTarget::read, add = completions::runs_and_steps())]
-    pub(crate) targets: Vec<super::StepTarget>,
+    #[arg(required = true, value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::runs_and_steps())]
+    pub(crate) targets: Vec<StepTarget>,
 
     /// End with the exit code of the command of the first step that has not succeeded
     #[arg(long)]

@@ -26,6 +26,8 @@ pub enum Ask {
     Unpause(Option<String>),
     /// At most so many of its steps at a time.
     Slots(u32),
+    /// That a step of a queue which has not begun is forgotten.
+    Remove(String),
 }
 
 impl Ask {
@@ -36,6 +38,7 @@ impl Ask {
             Ask::Pause(step) => ("pause", step.clone()),
             Ask::Unpause(step) => ("unpause", step.clone()),
             Ask::Slots(slots) => ("slots", Some(slots.to_string())),
+            Ask::Remove(step) => ("remove", Some(step.clone())),
         };
         argument.map_or(verb.to_owned(), |argument| format!("{verb} {argument}"))
     }
@@ -50,6 +53,7 @@ impl Ask {
             ("retry", step) => Some(Ask::Retry(step)),
             ("pause", step) => Some(Ask::Pause(step)),
             ("unpause", step) => Some(Ask::Unpause(step)),
+            ("remove", Some(step)) => Some(Ask::Remove(step)),
             ("slots", Some(slots)) => slots.parse().ok().map(Ask::Slots),
             _ => None,
         }
@@ -200,6 +204,7 @@ pub(super) enum Wish {
     Unpause(Option<WorkId>),
     /// At most so many steps at a time.
     Slots(u32),
+    Remove(WorkId),
     /// The run has to look at what was decided about its guards.
     Decide,
 }
@@ -215,6 +220,7 @@ impl Wish {
             Ask::Cancel(None) => Some(Wish::CancelAll),
             Ask::Retry(step) => Some(Wish::Retry(step.into_iter().collect())),
             Ask::Slots(slots) => Some(Wish::Slots(slots)),
+            Ask::Remove(step) => called(&step).map(Wish::Remove),
             Ask::Cancel(Some(step)) => called(&step).map(Wish::Cancel),
             Ask::Pause(None) => Some(Wish::Pause(None)),
             Ask::Pause(Some(step)) => called(&step).map(|work| Wish::Pause(Some(work))),

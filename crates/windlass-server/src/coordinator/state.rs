@@ -337,6 +337,7 @@ impl RunState {
                 let _ = run.schedule.apply(work.map_or(Input::UnpauseAll, Input::Unpause));
             }
             Some(Wish::Slots(slots)) => run.schedule.set_slots(slots),
+            Some(Wish::Remove(work)) => run.schedule.remove(work),
             // The decision itself is stored beside the request.
             Some(Wish::Decide) | None => {}
         }
@@ -345,6 +346,7 @@ impl RunState {
     /// Drops what is noted about a step that is forgotten.
     pub(super) fn forget(&mut self, work: WorkId) {
         self.run.observer.forget(work);
+        self.steps.forget(work);
     }
 
     /// Notes what users have decided about guards of this run under earlier leaders.

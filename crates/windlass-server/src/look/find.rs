@@ -38,9 +38,15 @@ pub fn step_argument(run: &str, step: &str) -> String {
     }
 }
 
-/// Returns the newest runs with their workflows, for completion in a shell.
+/// Returns the queues, and the newest runs with their workflows, for completion in a shell.
 pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)>, LookError> {
-    Ok(store.read(|transaction| newest(transaction, limit))?)
+    Ok(store.read(|transaction| {
+        let queues = transaction.queues().all()?;
+        let mut runs = newest(transaction, limit)?;
+        runs.retain(|(id, _)| queues.iter().all(|queue| queue.run != *id));
+        let queues = queues.into_iter().map(|queue| (queue.name, "a queue".to_owned()));
+        Ok(queues.chain(runs).collect())
+    })?)
 }
 
 impl RunView {

@@ -35,6 +35,8 @@ pub(super) struct Growth {
     began: BTreeMap<WorkId, Timestamp>,
     /// The steps that have ended, in this order. A step that was tried again since is there twice.
     ended: VecDeque<(WorkId, Timestamp)>,
+    /// Steps that have not begun and were cancelled to be forgotten at once.
+    removed: Vec<WorkId>,
     /// How many facts the journal has behind its base.
     facts: usize,
     /// The steps that were forgotten since.
@@ -208,9 +210,29 @@ impl Schedule {
         Some(at.after(LONGEST))
     }
 
-    /// Forgets steps that have ended long ago, and returns them.
+    /// Cancels a step that has not begun, and has it forgotten with the next ones.
+    pub(crate) fn remove(&mut self, work: WorkId) {
+        let is_new = self.engine.attempts(work) == Some(0)
+            && self.engine.phase(work).map(Phase::state) == Some(WorkState::Pending);
+        if is_new && self.growth.is_some() && self.apply(Input::Cancel(work)).is_ok() {
+            self.growing().removed.push(work);
+        }
+    }
+
+    fn forget(&mut self, work: WorkId) {
+        // No time passes: what it brings is decided with the rest of a round.
+        let forget = Input::Forget(work);
+        self.call_at(Timestamp::ZERO, |engine, world| engine.apply(world, forget))
+            .expect("it has ended");
+        self.drop_step(work);
+    }
+
+    /// Forgets steps that were removed or have ended long ago, and returns them.
     pub(crate) fn forget_old(&mut self) -> Vec<WorkId> {
-        let (now, mut forgotten) = (self.now(), Vec::new());
+        let Some(growth) = &mut self.growth else { return Vec::new() };
+        let mut forgotten = std::mem::take(&mut growth.removed);
+        forgotten.iter().for_each(|work| self.forget(*work));
+        let now = self.now();
         for _ in 0..LOOKED_AT {
             let Some(growth) = &mut self.growth else { break };
             let many = growth.ended.len() > REMEMBERED;
@@ -226,11 +248,7 @@ impl Schedule {
                 // It was tried again.
                 continue;
             }
-            // No time passes: what it brings is decided with the rest of a round.
-            let forget = Input::Forget(work);
-            self.call_at(Timestamp::ZERO, |engine, world| engine.apply(world, forget))
-                .expect("it has ended");
-            self.drop_step(work);
+            self.forget(work);
             forgotten.push(work);
         }
         forgotten

@@ -189,17 +189,38 @@ fn a_step_starts_no_earlier_than_its_time() {
 }
 
 #[test]
+fn what_has_not_begun_can_be_removed() {
+    let service = Service::for_queues("1");
+    service.add(&["--", "touch begun; until test -e go; do sleep 0.01; done"]);
+    service.bench.await_file("begun");
+    for name in ["second", "third"] {
+        service.add(&["--name", name, "--", &format!("touch {name}")]);
+    }
+    service.add(&["--after", "2", "--", "touch fourth"]);
+    service.refuses(&["remove", "default/1"], "step 1 of queue default has begun");
+    service.refuses(&["remove", "default/9"], "no step \"9\"");
+    service.bench.ends_with(0, &["remove", "default/second"]);
+    service.bench.ends_with(1, &["wait", "default/4"]);
+    service.refuses(&["show", "default/2"], "is forgotten");
+    service.bench.write("go", "");
+    service.bench.ends_with(0, &["wait", "default"]);
+    let ran = ["second", "third", "fourth"].map(|name| service.bench.path(name).exists());
+    assert_eq!(ran, [false, true, false]);
+}
+
+#[test]
 fn lines_for_programs_are_in_the_schema() {
     let service = Service::for_queues("1");
     let added = service.shown(&["--json", "add", "--name", "n", "--", "exit 4"]);
     service.bench.call(&["wait", "default"]);
     let waits = [["wait", "default/1"], ["wait", "default"]];
     let shows = [vec!["queue"], vec!["queue", "default"]];
-    let mut lines = added;
+    service.add(&["--in", "1h", "--", "true"]);
+    let mut lines = added + &service.shown(&["--json", "remove", "default/2"]);
     for verb in waits.iter().map(|wait| wait.to_vec()).chain(shows) {
         lines += &service.shown(&[&["--json"], verb.as_slice()].concat());
     }
-    assert_eq!(lines.lines().count(), 6, "{lines}");
+    assert!(lines.lines().count() >= 7, "{lines}");
     lines.lines().for_each(is_in_the_schema);
 }
 

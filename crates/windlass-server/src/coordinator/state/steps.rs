@@ -72,6 +72,12 @@ impl Steps {
         self.lost = Some(lost);
     }
 
+    /// Drops what is noted about a step that is forgotten.
+    pub(super) fn forget(&mut self, work: WorkId) {
+        self.lost.as_mut().and_then(|lost| lost.remove(&work));
+        self.unended.remove(&work);
+    }
+
     /// Begins an attempt that the journal knows, and returns the order for its command.
     pub(super) fn begin(&mut self, run: &RunContext, mut start: Start) -> Order {
         let grant = start.grant;
