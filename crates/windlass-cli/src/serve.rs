@@ -129,6 +129,14 @@ fn tell(news: &SchedulerNews, form: Form) {
         SchedulerNews::Refused { run, why } => {
             say(form, "refused", &format!("run {run} cannot be led: {why}"));
         }
+        SchedulerNews::WorkerLost { life, lost } => {
+            let text = format!("worker {life} is dead; {lost} of its steps are tried again");
+            say(form, "worker_lost", &text);
+        }
+        SchedulerNews::WorkerStuck { life, why } => {
+            let text = format!("the steps of worker {life} cannot be ended, trying again: {why}");
+            say(form, "worker_stuck", &text);
+        }
         SchedulerNews::Trouble { why } => {
             say(form, "trouble", &format!("the store cannot be used, trying again: {why}"));
         }

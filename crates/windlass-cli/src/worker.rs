@@ -1,9 +1,11 @@
 //! `windlass worker`: executes the steps of submitted runs.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
-use windlass_server::service::{Worker, WorkerEnd, WorkerNews, WorkerSettings, host_name};
+use windlass_server::service::{Worker, WorkerEnd, WorkerNews, WorkerSettings, guard, host_name};
 
 use crate::arguments::{Form, WorkerArguments};
 use crate::exit::Exit;
@@ -15,10 +17,16 @@ pub(crate) fn worker(
     arguments: &WorkerArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let WorkerArguments { name, service } = arguments;
+    let WorkerArguments { name, guardian, service } = arguments;
+    let name = name.clone().unwrap_or_else(host_name);
+    if *guardian {
+        guard(&state::dir(state)?, &name, service.lease)?;
+        return Ok(Exit::Success);
+    }
     service.leave_session();
     let settings = WorkerSettings {
-        name: name.clone().unwrap_or_else(host_name),
+        guardian: guardian_arguments(&state::dir(state)?, &name, service.lease),
+        name,
         slots: service.slots(),
         lease: service.lease,
         idle: service.idle,
@@ -28,7 +36,8 @@ pub(crate) fn worker(
         let worker = Worker::start(state::open(state)?, settings.clone(), &mut tell)?;
         let (event, text) = match worker.work(&mut tell)? {
             WorkerEnd::LifeOver => {
-                let text = "another process was taken for this worker; its steps were ended";
+                let text =
+                    "sent no heartbeats for too long; its steps were ended, and it begins again";
                 say(form, "life_over", text);
                 continue;
             }
@@ -39,6 +48,14 @@ pub(crate) fn worker(
         say(form, event, text);
         return Ok(Exit::Success);
     }
+}
+
+/// Returns the arguments with which this program guards a worker.
+fn guardian_arguments(dir: &Path, name: &str, lease: Duration) -> Vec<OsString> {
+    let lease = format!("{}ms", lease.as_millis());
+    let worker = ["worker", "--guardian", "--name", name, "--lease", &lease];
+    let worker = worker.map(OsString::from);
+    [OsString::from("--state"), dir.into()].into_iter().chain(worker).collect()
 }
 
 fn tell(settings: &WorkerSettings, news: &WorkerNews, form: Form) {

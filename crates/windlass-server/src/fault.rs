@@ -9,7 +9,8 @@
 //! sets for a second build of these sources. A Cargo feature would not do: features are unified over all
 //! packages that one call of Cargo builds, so the tests would switch it on in the command that ships.
 //!
-//! `WINDLASS_FAULT=after-spawn:17` kills the process when it reaches that point for the 17th time. Several
+//! `WINDLASS_FAULT=after-spawn:17` kills the process when it reaches that point for the 17th time, and
+//! `after-spawn:17:stop` suspends it there. Several
 //! points are separated by commas; the first that is reached counts. Before that, the process writes the
 //! point and the digest of its engine at the last commit to the file `WINDLASS_FAULT_REPORT`.
 
@@ -31,7 +32,7 @@ pub const FAULT_VARIABLE: &str = "WINDLASS_FAULT";
 /// The variable with the file for the point and the digest.
 pub const REPORT_VARIABLE: &str = "WINDLASS_FAULT_REPORT";
 
-/// A place in the work of a coordinator.
+/// A place in the work of a coordinator, a scheduler or a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Point {
     /// A new run is written, but not committed.
@@ -70,11 +71,43 @@ pub enum Point {
     BeforeCompact,
     /// A base is in the place of a journal, and the logs of forgotten steps are still there.
     AfterCompact,
+    /// A scheduler leads, and has read nothing.
+    AfterLead,
+    /// A round of a scheduler is written, but not committed.
+    BeforeRound,
+    /// A round is committed, and no process was notified.
+    AfterRound,
+    /// What a dead worker has left has ended, but its orders are not reported.
+    BeforeGiveUp,
+    /// The orders of a dead worker are reported, and the scheduler has not told it.
+    AfterGiveUp,
+    /// What earlier lives of a worker have left has ended, and its new life has not begun.
+    AfterEarlierLives,
+    /// The life of a worker is written, but not committed.
+    BeforeLife,
+    /// A worker has begun, and the ends that its earlier life has noted are still noted.
+    AfterLife,
+    /// A worker has a guardian, and sends no heartbeats so far.
+    AfterGuardian,
+    /// A worker knows how an order has ended, and has not noted it.
+    BeforeNote,
+    /// An end is noted, and not reported.
+    AfterNote,
+    /// Reports are written, but not committed.
+    BeforeReport,
+    /// Reports are committed, and the ends are still noted.
+    AfterReport,
+    /// A heartbeat of a worker is written, but not committed.
+    BeforeBeat,
+    /// A heartbeat is committed, and the guardian does not know it.
+    AfterBeat,
+    /// A guardian has told its worker that it ends the worker's processes, and has not ended any.
+    GuardianBeforeKill,
 }
 
 impl Point {
-    /// All points, in the order in which a run reaches them.
-    pub const ALL: [Self; 18] = [
+    /// The points that the leader of a run in the foreground reaches, in this order.
+    pub const OF_RUN: [Self; 14] = [
         Self::BeforeSubmit,
         Self::AfterSubmit,
         Self::AfterTakeOver,
@@ -89,15 +122,43 @@ impl Point {
         Self::AfterClearing,
         Self::BeforeStepDown,
         Self::AfterStepDown,
-        Self::BeforeAdd,
-        Self::AfterAdd,
-        Self::BeforeCompact,
-        Self::AfterCompact,
     ];
-
-    /// The points that only queues reach.
+    /// Those that only queues reach.
     pub const OF_QUEUES: [Self; 4] =
         [Self::BeforeAdd, Self::AfterAdd, Self::BeforeCompact, Self::AfterCompact];
+    /// Those that the scheduler of submitted runs reaches.
+    pub const OF_SCHEDULER: [Self; 5] = [
+        Self::AfterLead,
+        Self::BeforeRound,
+        Self::AfterRound,
+        Self::BeforeGiveUp,
+        Self::AfterGiveUp,
+    ];
+    /// Those that a worker or its guardian reaches, besides the ones of attempts.
+    pub const OF_WORKER: [Self; 11] = [
+        Self::AfterEarlierLives,
+        Self::BeforeLife,
+        Self::AfterLife,
+        Self::AfterGuardian,
+        Self::BeforeNote,
+        Self::AfterNote,
+        Self::BeforeReport,
+        Self::AfterReport,
+        Self::BeforeBeat,
+        Self::AfterBeat,
+        Self::GuardianBeforeKill,
+    ];
+    /// How many points there are.
+    const COUNT: usize = Self::OF_RUN.len()
+        + Self::OF_QUEUES.len()
+        + Self::OF_SCHEDULER.len()
+        + Self::OF_WORKER.len();
+
+    /// Returns all points.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let of_service = Self::OF_SCHEDULER.into_iter().chain(Self::OF_WORKER);
+        Self::OF_RUN.into_iter().chain(Self::OF_QUEUES).chain(of_service)
+    }
 
     /// Returns the name of the point in the variable.
     #[must_use]
@@ -121,6 +182,22 @@ impl Point {
             Self::AfterAdd => "after-add",
             Self::BeforeCompact => "before-compact",
             Self::AfterCompact => "after-compact",
+            Self::AfterLead => "after-lead",
+            Self::BeforeRound => "before-round",
+            Self::AfterRound => "after-round",
+            Self::BeforeGiveUp => "before-give-up",
+            Self::AfterGiveUp => "after-give-up",
+            Self::AfterEarlierLives => "after-earlier-lives",
+            Self::BeforeLife => "before-life",
+            Self::AfterLife => "after-life",
+            Self::AfterGuardian => "after-guardian",
+            Self::BeforeNote => "before-note",
+            Self::AfterNote => "after-note",
+            Self::BeforeReport => "before-report",
+            Self::AfterReport => "after-report",
+            Self::BeforeBeat => "before-beat",
+            Self::AfterBeat => "after-beat",
+            Self::GuardianBeforeKill => "guardian-before-kill",
         }
     }
 
@@ -129,11 +206,13 @@ impl Point {
         if self == Self::AfterStepDown {
             report(self);
         }
-        let Some((_, times)) = asked().iter().find(|(point, _)| *point == self) else { return };
-        if TIMES[self as usize].fetch_add(1, SeqCst) + 1 == *times {
+        let Some(fault) = asked().iter().find(|fault| fault.point == self) else { return };
+        if TIMES[self as usize].fetch_add(1, SeqCst) + 1 == fault.times {
             report(self);
-            kill_process(getpid(), Signal::KILL).expect("a process may signal itself");
-            thread::sleep(Duration::MAX);
+            kill_process(getpid(), fault.signal).expect("a process may signal itself");
+            if fault.signal == Signal::KILL {
+                thread::sleep(Duration::MAX);
+            }
         }
     }
 
@@ -147,7 +226,7 @@ impl Point {
 }
 
 /// How often each point that the variable names has been reached.
-static TIMES: [AtomicU64; Point::ALL.len()] = [const { AtomicU64::new(0) }; Point::ALL.len()];
+static TIMES: [AtomicU64; Point::COUNT] = [const { AtomicU64::new(0) }; Point::COUNT];
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress { time: 0, written: None, committed: None });
 
 struct Progress {
@@ -173,19 +252,34 @@ pub(crate) fn note_digest(digest: u64) {
     progress.written = Some((digest, progress.time));
 }
 
-/// Returns the points at which to die, and how often each is reached before.
-fn asked() -> &'static [(Point, u64)] {
-    static ASKED: OnceLock<Vec<(Point, u64)>> = OnceLock::new();
+/// What happens to the process at a point.
+struct Fault {
+    point: Point,
+    /// How often the point has to be reached.
+    times: u64,
+    signal: Signal,
+}
+
+/// Returns what the variable asks for.
+fn asked() -> &'static [Fault] {
+    static ASKED: OnceLock<Vec<Fault>> = OnceLock::new();
     ASKED.get_or_init(|| {
         let asked = env::var(FAULT_VARIABLE).unwrap_or_default();
         asked.split(',').filter(|one| !one.is_empty()).map(fault).collect()
     })
 }
 
-fn fault(text: &str) -> (Point, u64) {
-    let (name, times) = text.split_once(':').expect("a point, a colon and a number");
-    let point = Point::ALL.into_iter().find(|point| point.name() == name);
-    (point.expect("a point"), times.parse().expect("a number"))
+fn fault(text: &str) -> Fault {
+    let mut words = text.split(':');
+    let name = words.next().unwrap_or_default();
+    let times = words.next().and_then(|times| times.parse().ok()).expect("a number");
+    let signal = match words.next() {
+        None => Signal::KILL,
+        Some("stop") => Signal::STOP,
+        Some(other) => panic!("unknown signal: {other}"),
+    };
+    let point = Point::all().find(|point| point.name() == name).expect("a point");
+    Fault { point, times, signal }
 }
 
 /// Writes the point, and the digest that the journal leads to with the time for which it holds.

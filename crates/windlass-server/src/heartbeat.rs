@@ -12,13 +12,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use windlass_core::{Answer, HolderId, LeaseTerms, Name, Token};
+use windlass_core::{Answer, HolderId, LeaseTerms, Name, Timestamp, Token};
 use windlass_store::{
-    Durability, Process, ProcessGroup, Store, StoreError, StoreOpener, Transaction, WriterWait,
+    Durability, Life, Process, ProcessGroup, Store, StoreError, StoreOpener, Transaction,
+    WriterWait,
 };
+
+#[cfg(windlass_faults)]
+use crate::fault::Point;
+use crate::fence;
 
 /// Short commands are over by then, and never need a heartbeat.
 const FIRST: Duration = Duration::from_millis(100);
+/// How many heartbeats of a process fit into its lease.
+const BEATS: u32 = 6;
 /// How long to wait after a heartbeat that did not get through.
 const AGAIN: Duration = Duration::from_millis(250);
 
@@ -35,6 +42,15 @@ pub enum Lost {
     /// Its heartbeats do not get through.
     #[error("the store could not be reached for too long")]
     Unreachable,
+}
+
+/// The answer to a heartbeat of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beat {
+    /// The worker is alive for a lease from this time since the boot.
+    Good { at: Timestamp },
+    /// The worker's lease is stale, or was given up.
+    LifeOver,
 }
 
 /// Names that are held, and have to be kept alive.
@@ -75,23 +91,36 @@ impl Heartbeat {
         terms: LeaseTerms,
     ) -> io::Result<Self> {
         Self::run(move |stop| {
-            let mut connection = None;
-            while stop.comes_after(terms.heartbeat_timeout / 3) {
-                // Most runs are over before the first is due.
-                if connection.is_none() {
-                    connection = opener.open().ok();
-                }
-                let Some(store) = &mut connection else { continue };
-                // One that does not get through is followed by another.
-                let beat = |transaction: &Transaction<'_>| {
-                    transaction.leases().heartbeat_process(&process)
-                };
-                let mut on_wait = |wait: &dyn WriterWait| {
-                    keep_leases(wait, terms.heartbeat_timeout);
-                    stop.during_wait(terms.heartbeat_timeout)
-                };
-                let _ = store.transact_while(Durability::Process, &mut on_wait, beat);
-            }
+            let beat = |transaction: &Transaction<'_>| {
+                transaction.leases().heartbeat_process(&process).map(drop)
+            };
+            beat_on(&opener, None, None, stop, terms.heartbeat_timeout, beat, |_, ()| ());
+        })
+    }
+
+    /// Sends heartbeats for everything that the process of a worker holds. Calls `tell` with each answer.
+    pub(crate) fn of_worker(
+        store: Store,
+        process: Process,
+        terms: LeaseTerms,
+        life: Life,
+        mut tell: impl FnMut(Beat) + Send + 'static,
+    ) -> io::Result<Self> {
+        let opener = store.opener();
+        Self::run(move |stop| {
+            let beat = |transaction: &Transaction<'_>| {
+                transaction.leases().heartbeat_process(&process)?;
+                #[cfg(windlass_faults)]
+                Point::BeforeBeat.reached();
+                transaction.orders().is_alive(&life)
+            };
+            let timeout = terms.heartbeat_timeout;
+            beat_on(&opener, Some(store), Some(true), stop, timeout, beat, |at, answer| {
+                tell(match answer {
+                    true => Beat::Good { at },
+                    false => Beat::LifeOver,
+                });
+            });
         })
     }
 
@@ -209,6 +238,54 @@ impl HeldNames {
             *connection = None;
         }
         sent
+    }
+}
+
+/// Sends heartbeats until `stop` is closed, and tells from when each counts, and its answer. While no
+/// process can write and the leases are kept, the answer is the `last` one.
+fn beat_on<A: Copy>(
+    opener: &StoreOpener,
+    mut connection: Option<Store>,
+    mut last: Option<A>,
+    stop: &Stop,
+    timeout: Duration,
+    mut beat: impl FnMut(&Transaction<'_>) -> Result<A, StoreError>,
+    mut tell: impl FnMut(Timestamp, A),
+) {
+    let mut pause = timeout / BEATS;
+    while stop.comes_after(pause) {
+        pause = AGAIN.min(timeout / 12);
+        // Most runs are over before the first is due.
+        if connection.is_none() {
+            connection = opener.open().ok();
+        }
+        let Some(store) = &mut connection else { continue };
+        let mut on_wait = |wait: &dyn WriterWait| {
+            let now = fence::now();
+            if keep_leases(wait, timeout) {
+                last.into_iter().for_each(|answer| tell(now, answer));
+            }
+            stop.during_wait(timeout)
+        };
+        let beat = |transaction: &Transaction<'_>| Ok((transaction.now().at, beat(transaction)?));
+        match store.transact_while(Durability::Process, &mut on_wait, beat) {
+            Ok((at, answer)) => {
+                tell(at, answer);
+                (last, pause) = (Some(answer), timeout / BEATS);
+            }
+            Err(error) => {
+                // On a full disk no process can write, and the next that can has to know of this one.
+                let now = fence::now();
+                if error.is_full() && store.keep_leases() {
+                    last.into_iter().for_each(|answer| tell(now, answer));
+                    pause = timeout / BEATS;
+                }
+                // This connection may write nothing any more. On a full disk there may be no other.
+                if let Ok(other) = opener.open() {
+                    connection = Some(other);
+                }
+            }
+        }
     }
 }
 

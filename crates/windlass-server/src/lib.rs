@@ -45,6 +45,7 @@ mod ended;
 mod events;
 #[cfg(windlass_faults)]
 pub mod fault;
+mod fence;
 mod files;
 mod guard;
 mod heartbeat;

@@ -12,8 +12,11 @@
 //! using up a retry.
 
 mod awaited;
+mod dead_lives;
 mod environment;
 mod follow;
+mod guarded;
+mod guardian;
 mod ledger;
 mod life;
 pub(crate) mod placement;
@@ -30,6 +33,7 @@ pub use self::awaited::{Awaited, AwaitedEnd, await_ends, awaited};
 pub use self::environment::EnvironmentError;
 pub(crate) use self::environment::submitted_env;
 pub use self::follow::{SeenWorker, Unled, live_scheduler, live_worker, workers};
+pub use self::guardian::guard;
 pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::submit;

@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, set_parent_process_
 use rustix::termios::{isatty, tcgetpgrp};
 
 use crate::ended::{Ended, Exit, Usage};
+use crate::fence;
 use crate::limit_tag::NewTag;
 
 /// Which process group a new process belongs to.
@@ -64,10 +65,13 @@ pub(crate) fn spawn(command: &mut Command, group: GroupChoice, tag: &str) -> io:
     }
     let (parent, tag) = (getpid(), NewTag::for_child(tag));
     // SAFETY: between fork and exec only what is safe to call in a signal handler may be called:
-    // these are three plain system calls, without allocation or locks.
+    // these are plain system calls, without allocation or locks.
     unsafe {
         command.pre_exec(move || {
             tag.iter().for_each(NewTag::set);
+            if !fence::is_open() {
+                return Err(fence::REFUSED.into());
+            }
             set_parent_process_death_signal(Some(Signal::KILL))?;
             // The parent may have ended before the call.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }

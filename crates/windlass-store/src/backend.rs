@@ -53,6 +53,11 @@ pub trait Backend: Send {
         Ok(())
     }
 
+    /// Has the next writer refresh all leases before it decides anything. Returns whether it will.
+    fn keep_leases(&self) -> bool {
+        false
+    }
+
     /// Makes all earlier commits survive a loss of power.
     fn sync(&mut self) -> Result<(), StoreError>;
 

@@ -259,6 +259,14 @@ impl StoreError {
         )
     }
 
+    /// Returns whether a process that uses the store has to end, because trying again cannot help.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        let is_other =
+            matches!(self, StoreError::IndexLost { .. } | StoreError::NewerVersion { .. });
+        is_other || self.is_lost()
+    }
+
     /// Returns whether the disk is full.
     #[must_use]
     pub fn is_full(&self) -> bool {

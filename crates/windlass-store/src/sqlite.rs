@@ -167,10 +167,11 @@ impl Backend for Sqlite {
         body: TransactionBody<'_>,
     ) -> Result<(), StoreError> {
         self.prepare_for(durability)?;
-        let Self { opened, writer_lock, .. } = self;
+        let Self { opened, writer_lock, path, .. } = self;
         let result = writer_lock.hold(on_wait, |lock, on_wait| {
             let connection = opened.checked()?;
             let write = WriteTransaction::begin(connection, lock, on_wait)?;
+            schema::expect_version(connection, path)?;
             let tables = SqliteTables::for_writer(connection, lock);
             body(&tables)?;
             write.commit()?;
@@ -187,6 +188,10 @@ impl Backend for Sqlite {
         result.map_err(|error| self.note_failure(error))
     }
 
+    fn keep_leases(&self) -> bool {
+        self.writer_lock.mark()
+    }
+
     fn sync(&mut self) -> Result<(), StoreError> {
         self.wal.sync().map_err(|error| self.note_failure(error))
     }
@@ -201,6 +206,7 @@ impl Backend for Sqlite {
             let connection = self.opened.checked()?;
             let behavior = TransactionBehavior::Deferred;
             let transaction = connection.transaction_with_behavior(behavior)?;
+            schema::expect_version(&transaction, &self.path)?;
             body(&SqliteTables::new(&transaction))
         })();
         result.map_err(|error| classify(error, &self.path))

@@ -219,6 +219,20 @@ impl Store {
         self.backend.file_to_sync()
     }
 
+    /// Connects again, after a disk error: a connection that has seen one writes nothing any more.
+    pub fn reconnect(&mut self) -> Result<(), StoreError> {
+        self.backend = (self.backend.opener())()?;
+        Ok(())
+    }
+
+    /// Has the next writer refresh all leases before it decides anything, because this process cannot send
+    /// heartbeats, as on a full disk. Returns whether it will: then a lease that is valid now stays valid for
+    /// its heartbeat timeout from now on.
+    #[must_use]
+    pub fn keep_leases(&self) -> bool {
+        self.backend.keep_leases()
+    }
+
     /// Runs `body` on a consistent snapshot, without waiting for writers. Changes that it makes are
     /// discarded or refused.
     pub fn read<T>(

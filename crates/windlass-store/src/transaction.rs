@@ -142,7 +142,7 @@ impl<'a> Transaction<'a> {
     /// Returns the orders, the reports and the workers.
     #[must_use]
     pub fn orders(&self) -> Orders<'_> {
-        Orders::new(self.tables, self.clock, &self.notices)
+        Orders::new(self.tables, self.clock, &self.now, &self.notices)
     }
 
     /// Returns the queues.

@@ -56,6 +56,10 @@ pub(crate) struct WorkerArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
+    /// Guard the worker that has started this process
+    #[arg(long, hide = true)]
+    pub(crate) guardian: bool,
+
     #[command(flatten)]
     pub(crate) service: ServiceArguments,
 }

@@ -208,7 +208,7 @@ fn a_store_of_the_future_is_refused_with_a_plain_sentence() {
 }
 
 /// Changes something in the store behind its back. Whether that could be done.
-fn change(bench: &Bench, sql: &str) -> bool {
+pub(crate) fn change(bench: &Bench, sql: &str) -> bool {
     let script = "import sqlite3, sys; c = sqlite3.connect('state/store.db'); c.execute(sys.argv[1]); c.commit()";
     let mut python = Command::new("python3");
     let changed = python.args(["-c", script, sql]).current_dir(bench.path(".")).status();

@@ -83,7 +83,7 @@ impl KilledRun {
         let killed = self.check_end(status.expect("the binary runs"));
         let report = self.read("report");
         let died_at = report.lines().next().filter(|_| killed);
-        Point::ALL.into_iter().find(|point| died_at == Some(point.name()))
+        Point::all().find(|point| died_at == Some(point.name()))
     }
 
     /// Runs a coordinator that `kill` kills. Returns whether it was killed.

@@ -15,5 +15,6 @@ mod queue;
 mod random;
 mod record;
 mod served;
+mod served_run;
 #[path = "../../../windlass-cli/tests/it/surroundings.rs"]
 mod surroundings;

@@ -54,8 +54,7 @@ struct Quota {
 
 impl Quota {
     fn new() -> Self {
-        let points = Point::ALL.into_iter().filter(|point| !Point::OF_QUEUES.contains(point));
-        let open = points.map(|point| (point, wanted(point))).collect();
+        let open = Point::OF_RUN.into_iter().map(|point| (point, wanted(point))).collect();
         Self { open, kills: BTreeMap::new(), digests: 0 }
     }
 

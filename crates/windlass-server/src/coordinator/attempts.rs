@@ -143,6 +143,8 @@ pub(crate) enum News<K = OrderId> {
     Signal(i32),
     /// The journal may have requests, events or names for this run.
     Wakeup,
+    /// The guardian of this worker ends its processes.
+    LifeOver,
 }
 
 /// What has become of an order.

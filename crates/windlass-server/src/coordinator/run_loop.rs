@@ -152,6 +152,7 @@ impl<J: Journal, A: Attempts> RunLoop<J, A> {
                 News::Report(report) => reports.push((self.lost_name(&report, watch)?, report)),
                 News::Signal(signal) => self.state.on_signal(signal),
                 News::Wakeup => {}
+                News::LifeOver => unreachable!("only a worker has a guardian"),
             }
         }
         self.stop()?;

@@ -16,6 +16,7 @@ use windlass_workflow::{Script, format_duration};
 
 use crate::attempt::pid;
 use crate::command::{CommandSpec, script_command};
+use crate::fence;
 use crate::poll::poll;
 use crate::proc_fs;
 use crate::process_tag::{self, TAG_VARIABLE};
@@ -249,6 +250,7 @@ impl RunningCheck {
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = match spawn(&mut command, GroupChoice::Own, check.own_tag()) {
             Ok(child) => child,
+            Err(error) if fence::has_refused(&error) => return Err(error),
             Err(error) => {
                 let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
                 let said = format!("{program} in {}: {error}", dir.display());

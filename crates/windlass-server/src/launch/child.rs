@@ -15,6 +15,7 @@ use std::ptr;
 
 use rustix::fs::{Mode, OFlags, open};
 
+use crate::fence;
 use crate::limit_tag::NewTag;
 
 /// The controlling terminal of the process that opens it.
@@ -88,6 +89,10 @@ extern "C" fn become_program(setup: *mut c_void) -> c_int {
     // meanwhile; the functions are plain system calls, without allocation or locks.
     unsafe {
         setup.tag.iter().for_each(NewTag::set);
+        if !fence::is_open() {
+            setup.error = fence::REFUSED.raw_os_error();
+            libc::_exit(127);
+        }
         for signal in setup.caught {
             libc::signal(*signal, libc::SIG_DFL);
         }
@@ -145,11 +150,11 @@ fn set_signals(blocked: &libc::sigset_t) {
 /// Has the child of `command` set a tag and give up its terminal before it executes its program.
 pub(super) fn set_up(command: &mut Command, tag: Option<NewTag>) {
     let has_terminal = open(TERMINAL, OFlags::CLOEXEC, Mode::empty()).is_ok();
-    if has_terminal || tag.is_some() {
+    if has_terminal || tag.is_some() || fence::is_set() {
         let set_up = move || {
             tag.iter().for_each(NewTag::set);
             leave_terminal();
-            Ok(())
+            if fence::is_open() { Ok(()) } else { Err(fence::REFUSED.into()) }
         };
         // SAFETY: between fork and exec only what is safe to call in a signal handler may be called:
         // these are plain system calls, without allocation or locks.

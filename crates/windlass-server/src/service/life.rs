@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,21 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use windlass_core::{HolderId, Name, Need, Token};
 use windlass_store::{
-    Access, Claim, Claimed, Life, Process, ProcessTree, StoreError, StoredWorker, Transaction,
-    WorkerState, check_text,
+    Access, Claim, Claimed, Life, Process, ProcessTree, StoreError, StoredOrder, StoredWorker,
+    Transaction, WorkerState, check_text,
 };
 
 use super::texts::{EndText, OrderText, ReportText, to_text};
-use super::worker::{WorkerSettings, lease_terms, stored};
+use super::worker::{WorkerError, WorkerSettings, lease_terms, stored};
 use crate::process_tag;
 
-/// How long a child may take from its fork until it executes its program.
+/// How long a worker that has ended may keep its directory locked, by a child that has not executed its program.
 const EXEC_TIME: Duration = Duration::from_millis(500);
+/// How long its guardian may, until it has ended what the worker has left.
+const GUARDIAN_TIME: Duration = Duration::from_secs(15);
+/// The interval between two looks at a locked directory.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
+
 /// Returns the name of this machine, which is the name of its worker unless it has another.
 #[must_use]
 pub fn host_name() -> String {
@@ -39,6 +44,11 @@ pub(super) fn is_worker_name(name: &str) -> bool {
         && name.chars().all(plain)
         && !name.starts_with('.')
         && name.len() <= 200
+}
+
+/// Returns the directory of a worker, in that of its store.
+pub(super) fn worker_dir(state: &Path, name: &str) -> PathBuf {
+    state.join("workers").join(name)
 }
 
 /// Returns the tag that every process of a worker carries, in all of its lives. It contains a random
@@ -75,6 +85,12 @@ impl Begin<'_> {
         let name = self.settings.name.clone();
         let needs = [Need::one(Name::Worker(name.clone()))];
         let terms = lease_terms(self.settings.lease);
+        // An earlier life of this process, which has ended its orders.
+        for earlier in transaction.leases().on(&Name::Worker(name.clone()))? {
+            if earlier.lease.holder == *self.holder {
+                transaction.leases().release(&earlier.name, self.holder, earlier.lease.token)?;
+            }
+        }
         let process = Some(self.process);
         let claim = Claim { process, terms, ..Claim::new(self.holder, &needs) };
         let Claimed::Held(holds) = transaction.leases().claim(&claim)? else {
@@ -82,19 +98,29 @@ impl Begin<'_> {
             return Ok(None);
         };
         let life = Life { worker: name, token: holds[0].token };
-        let why = "its worker was killed".to_owned();
-        let lost =
-            to_text(&ReportText { at: transaction.now().at.as_nanos(), end: EndText::Lost(why) });
-        let report = |token: u64| (token, ends.get(&token).unwrap_or(&lost).clone());
         let orders = transaction.orders().before(&life)?;
-        let reports: Vec<_> = orders.iter().map(|order| report(order.token)).collect();
-        transaction.orders().bury(&reports)?;
+        let lost = bury(transaction, orders, ends, "its worker was killed")?;
         let since_ms = transaction.now().wall_ms;
         let worker = stored(self.settings, life.clone(), WorkerState::Up);
         transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })?;
-        let lost = reports.iter().filter(|(token, _)| !ends.contains_key(token)).count();
         Ok(Some((life, lost)))
     }
+}
+
+/// Reports the orders of lives that are over, of which no process is left: as they ended, where that is known, and
+/// otherwise as lost. Returns how many are lost.
+pub(super) fn bury(
+    transaction: &Transaction<'_>,
+    orders: Vec<StoredOrder>,
+    ends: &BTreeMap<u64, String>,
+    why: &str,
+) -> Result<usize, StoreError> {
+    let at = transaction.now().at.as_nanos();
+    let lost = to_text(&ReportText { at, end: EndText::Lost(why.to_owned()) });
+    let report = |token: u64| (token, ends.get(&token).unwrap_or(&lost).clone());
+    let reports: Vec<_> = orders.into_iter().map(|order| report(order.token)).collect();
+    transaction.orders().bury(&reports)?;
+    Ok(reports.iter().filter(|(token, _)| !ends.contains_key(token)).count())
 }
 
 /// Returns what may be left of the processes of a worker's earlier lives. A process that has cleared its
@@ -106,25 +132,43 @@ pub(super) fn left_by(
 ) -> Result<Vec<ProcessTree>, StoreError> {
     let next = Life { worker: name.to_owned(), token: Token(u64::MAX >> 1) };
     let orders = transaction.orders().before(&next)?;
-    let texts =
-        orders.iter().filter_map(|order| serde_json::from_str::<OrderText>(&order.text).ok());
-    let of_orders = texts.map(|text| process_tag::tree_of(text.tag()));
+    let of_orders = orders.iter().filter_map(order_tree);
     Ok(std::iter::once(process_tag::tree_of(tag)).chain(of_orders).collect())
 }
 
-/// Locks the directory of a worker for this process. Returns none if another process holds the lock.
-pub(super) fn take_presence(dir: &Path) -> io::Result<Option<File>> {
-    Access::create_dir(dir)?;
-    let path = dir.join("lock");
-    let file = Access::open(&path, File::options().write(true))?;
+/// Returns the processes of an order, as far as they can be told without their worker's tag.
+pub(super) fn order_tree(order: &StoredOrder) -> Option<ProcessTree> {
+    let text = serde_json::from_str::<OrderText>(&order.text).ok()?;
+    Some(process_tag::tree_of(text.tag()))
+}
+
+/// Locks the directory of a worker for this process. Waits for what an earlier life has left, unless its
+/// process `is_alive`. Returns none if another process holds the lock.
+pub(super) fn take_presence(
+    dir: &Path,
+    mut is_alive: impl FnMut() -> Result<bool, StoreError>,
+) -> Result<Option<File>, WorkerError> {
+    let io = |source| WorkerError::Io { what: "cannot lock the directory of the worker", source };
+    Access::create_dir(dir).map_err(io)?;
     let began = Instant::now();
     loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Some(file)),
-            // A child of a killed worker keeps the lock until it executes its program.
-            Err(Errno::WOULDBLOCK) if began.elapsed() < EXEC_TIME => thread::sleep(EXEC_TIME / 100),
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        if let Some(file) = try_presence(dir).map_err(io)? {
+            return Ok(Some(file));
         }
+        let waited = began.elapsed();
+        if waited > GUARDIAN_TIME || waited > EXEC_TIME && is_alive()? {
+            return Ok(None);
+        }
+        thread::sleep(LOCK_INTERVAL);
+    }
+}
+
+/// Locks the directory of a worker, unless another process has locked it.
+pub(super) fn try_presence(dir: &Path) -> io::Result<Option<File>> {
+    let file = Access::open(&dir.join("lock"), File::options().write(true))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }

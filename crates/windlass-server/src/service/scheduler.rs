@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::SIGHUP;
 use windlass_core::{ClientId, Token};
 use windlass_store::{
-    Claim, Claimed, HolderId, LeaseTerms, Leftover, Name, Need, Process, Request, RunEnd, Store,
-    StoreError, Topic, Transaction, Wakeup,
+    Claim, Claimed, HolderId, LeaseTerms, Leftover, Life, Name, Need, Process, Request, RunEnd,
+    Store, StoreError, Topic, Transaction, Wakeup,
 };
 
+use super::dead_lives::LifeWatch;
 use super::placement::Placement;
 use super::texts::{ReportText, id_of};
 use super::turns::Turns;
@@ -30,6 +31,8 @@ use crate::coordinator::served::{
     EndLeftovers, Host, RoundEnd, RoundNews, ServedRun, Started, Turn,
 };
 use crate::coordinator::{LOOKED_AT, RunError, end_leftovers, run_of};
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::heartbeat::Heartbeat;
 use crate::lock_client::patience;
 use crate::participant::{Asking, LimitTurn, Participant};
@@ -73,6 +76,20 @@ pub enum SchedulerNews {
     Refused {
         /// The run.
         run: String,
+        /// Why.
+        why: String,
+    },
+    /// A worker has sent no heartbeats for too long, and its steps are tried again.
+    WorkerLost {
+        /// The life of the worker.
+        life: Life,
+        /// How many of its orders are lost.
+        lost: usize,
+    },
+    /// The steps of a worker that sends no heartbeats cannot be ended; the scheduler tries again.
+    WorkerStuck {
+        /// The life of the worker.
+        life: Life,
         /// Why.
         why: String,
     },
@@ -181,6 +198,8 @@ impl Scheduler {
                 Ok(lead) => lead,
                 Err(end) => return Ok(end),
             };
+            #[cfg(windlass_faults)]
+            Point::AfterLead.reached();
             tell(&SchedulerNews::Leading);
             if let Some(end) = self.rounds(&lead, idle, tell)? {
                 self.give_up(&lead);
@@ -246,11 +265,17 @@ impl Scheduler {
         let host = Host::new(&state, self.process.clone(), Clock::start());
         let mut rounds = Rounds::new(lead.epoch, self.wakeups[0].name(), host);
         let mut end_leftovers = |leftovers| end_leftovers(&state, leftovers);
+        let mut lives = LifeWatch::default();
         let mut idle_since = Instant::now();
         loop {
             self.wakeups.iter().for_each(Wakeup::drain);
             let next = rounds.next(&mut self.store, &mut end_leftovers, tell)?;
             let Some(pause) = next else { return Ok(None) };
+            match self.give_up_dead(lead, &mut lives, tell) {
+                Err(error) if error.is_final() => return Err(error.into()),
+                // It is tried again, and the next round tells why nothing can be written.
+                _ => {}
+            }
             if let Some(signal) = self.wait(pause)? {
                 return Ok(Some(SchedulerEnd::Signal(signal)));
             }
@@ -261,6 +286,47 @@ impl Scheduler {
                 return Ok(Some(SchedulerEnd::Idle));
             }
         }
+    }
+
+    /// Gives up the lives of workers that are dead.
+    fn give_up_dead(
+        &mut self,
+        lead: &Lead,
+        lives: &mut LifeWatch,
+        tell: &mut dyn FnMut(&SchedulerNews),
+    ) -> Result<(), StoreError> {
+        for dead in self.store.read(|transaction| lives.look(transaction))? {
+            let life = dead.life().clone();
+            let is_over = dead.is_in_reach()
+                && self.store.transact(|transaction| {
+                    Ok(leads(transaction, lead.epoch)? && transaction.orders().end_life(&life)?)
+                })?;
+            if !is_over {
+                continue;
+            }
+            let remains = match dead.end(self.store.dir()) {
+                Ok(Some(remains)) => remains,
+                Ok(None) => continue,
+                Err(error) => {
+                    lives.postpone(&life);
+                    tell(&SchedulerNews::WorkerStuck { life, why: error.to_string() });
+                    continue;
+                }
+            };
+            #[cfg(windlass_faults)]
+            Point::BeforeGiveUp.reached();
+            let given_up =
+                self.store.transact(|transaction| match leads(transaction, lead.epoch)? {
+                    true => remains.give_up(transaction),
+                    false => Ok(None),
+                })?;
+            #[cfg(windlass_faults)]
+            Point::AfterGiveUp.reached();
+            if let Some(lost) = given_up {
+                tell(&SchedulerNews::WorkerLost { life, lost });
+            }
+        }
+        Ok(())
     }
 
     /// Waits for a wake-up, a signal, or `pause`. Returns the signal, if one came that ends this process:
@@ -306,6 +372,12 @@ pub(super) fn claim_lead(
     store.transact(|transaction| transaction.leases().claim(&claim))
 }
 
+/// Returns whether no other scheduler has taken over the lead that has the token `epoch`.
+fn leads(transaction: &Transaction<'_>, epoch: Token) -> Result<bool, StoreError> {
+    let held = transaction.leases().on(&Name::Scheduler)?;
+    Ok(held.iter().any(|stored| stored.lease.token == epoch))
+}
+
 fn holder(Process { pid, started, .. }: &Process) -> HolderId {
     HolderId::new(format!("windlass[{pid}.{started}] scheduler"))
 }
@@ -341,9 +413,10 @@ impl Rounds {
             Ok(Round::LeadLost) => return Ok(None),
             // A signal has come, which the caller's next wait returns.
             Err(StoreError::Interrupted) => {}
-            Err(error @ StoreError::IndexLost { .. }) => return Err(error.into()),
-            Err(error) if error.is_lost() => return Err(error.into()),
+            Err(error) if error.is_final() => return Err(error.into()),
             Err(error) => {
+                // If that fails, the next round does.
+                let _ = store.reconnect();
                 // What was committed is unknown: the next round drops what this one has touched.
                 if !std::mem::replace(&mut self.trouble, true) {
                     tell(&SchedulerNews::Trouble { why: error.to_string() });
@@ -378,23 +451,29 @@ impl Rounds {
         news: &mut Vec<SchedulerNews>,
     ) -> Result<Round, StoreError> {
         let Self { epoch, wakeup, runs, .. } = self;
-        let leads = |transaction: &Transaction<'_>| {
-            let held = transaction.leases().on(&Name::Scheduler)?;
-            Ok::<_, StoreError>(held.iter().any(|stored| stored.lease.token == *epoch))
+        let look = |transaction: &Transaction<'_>| {
+            Ok((leads(transaction, *epoch)?, runs.has_news(transaction)?))
         };
-        if !store.read(|transaction| Ok(!leads(transaction)? || runs.has_news(transaction)?))? {
-            return Ok(Round::Done);
+        match store.read(look)? {
+            // One that was suspended may have nothing to do any more.
+            (false, _) => return Ok(Round::LeadLost),
+            (true, false) => return Ok(Round::Done),
+            (true, true) => {}
         }
         let round = store.transact(|transaction| {
             runs.drop_touched();
             news.clear();
-            if !leads(transaction)? {
+            if !leads(transaction, *epoch)? {
                 return Ok(Round::LeadLost);
             }
             runs.adopt_new(transaction, news)?;
             runs.decide(transaction, wakeup, news)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeRound.reached();
             Ok(Round::Done)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterRound.reached();
         runs.committed();
         Ok(round)
     }

@@ -10,7 +10,7 @@
 //! is part of the order, so a worker needs no scheduler for it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -24,8 +24,11 @@ use windlass_store::{
     Topic, Transaction, Wakeup, WorkerState, WriterWait,
 };
 
+use super::follow::live_worker;
+use super::guarded::Guarded;
+use super::guardian::Guardian;
 use super::ledger::Ledger;
-use super::life::{Begin, is_worker_name, left_by, take_presence, worker_tag};
+use super::life::{Begin, is_worker_name, left_by, take_presence, worker_dir, worker_tag};
 use super::texts::{EndText, OrderText, ReportText, WishText, to_text};
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
@@ -33,7 +36,10 @@ use crate::coordinator::RunError;
 use crate::coordinator::attempts::{
     Attempts, LocalAttempts, Meanwhile, News, OrderKey, OrderKind, Report, StopMode,
 };
-use crate::heartbeat::Heartbeat;
+#[cfg(windlass_faults)]
+use crate::fault::Point;
+use crate::fence;
+use crate::heartbeat::{Beat, Heartbeat};
 use crate::tree;
 
 /// The interval between two checks for orders without a wake-up.
@@ -54,14 +60,14 @@ pub struct WorkerSettings {
     pub lease: Duration,
     /// After which time without orders and without a scheduler it ends; none if it never does.
     pub idle: Option<Duration>,
+    /// The arguments with which this program calls [`guard`](super::guard) for the worker.
+    pub guardian: Vec<OsString>,
 }
 
 /// Executes orders.
 pub struct Worker {
-    duty: Duty<LocalAttempts<OrderToken>>,
+    duty: Duty<Guarded>,
     _heartbeat: Heartbeat,
-    /// Locked for as long as this process is the worker.
-    _presence: File,
 }
 
 /// What a worker does in one life. Knows nothing of threads, and of processes only through `A`.
@@ -100,6 +106,14 @@ pub(super) struct Place<'a> {
     pub(super) process: &'a Process,
     /// Kills what earlier lives have left running, and returns once it is gone.
     pub(super) kill: &'a dyn Fn(&[ProcessTree]) -> io::Result<()>,
+}
+
+/// How a life has begun.
+pub(super) struct Begun {
+    /// How many orders of earlier lives are lost.
+    pub(super) lost: usize,
+    /// From when the life counts as alive.
+    at: Timestamp,
 }
 
 /// An order by its token.
@@ -151,7 +165,8 @@ pub enum WorkerEnd {
     Killed,
     /// It had nothing to do for long.
     Idle,
-    /// Its lease is gone: another process is the worker of that name. Its orders were killed.
+    /// Its heartbeats came too late, or not at all, so that other processes could take it for dead. Its orders
+    /// were killed, and it can begin another life.
     LifeOver,
 }
 
@@ -191,7 +206,7 @@ impl Worker {
     /// Becomes the worker of a name: ends what its earlier lives have left running, and reports their
     /// orders.
     pub fn start(
-        store: Store,
+        mut store: Store,
         settings: WorkerSettings,
         tell: &mut dyn FnMut(&WorkerNews),
     ) -> Result<Self, WorkerError> {
@@ -200,24 +215,23 @@ impl Worker {
         if !is_worker_name(&name) {
             return Err(WorkerError::Name { name });
         }
-        let dir = store.dir().join("workers").join(&name);
-        let presence =
-            take_presence(&dir).map_err(io("cannot lock the directory of the worker"))?;
-        let Some(_presence) = presence else { return Err(WorkerError::Running { name }) };
+        let dir = worker_dir(store.dir(), &name);
+        let presence = take_presence(&dir, || Ok(live_worker(&mut store, &name)?.is_some()))?;
+        let Some(presence) = presence else { return Err(WorkerError::Running { name }) };
         let tag = worker_tag(&dir, &name).map_err(io("cannot write the worker's directory"))?;
         let process = Process::current().map_err(io("this process cannot be identified"))?;
-        let (opener, terms) = (store.opener(), lease_terms(settings.lease));
         let (clock, at_once) = (Clock::start(), BESIDE.saturating_add(settings.slots as usize));
         let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
         attempts.wait_for_room();
+        let attempts = Guarded::new(attempts, presence);
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
-        let (mut duty, lost) = Duty::begin(store, settings, &place, attempts, clock)?;
-        let heartbeat = Heartbeat::of_process(opener, process, terms);
-        let _heartbeat = heartbeat.map_err(io("heartbeats cannot be sent"))?;
+        let beats = store.try_clone()?;
+        let (mut duty, begun) = Duty::begin(store, settings, &place, attempts, clock)?;
+        let _heartbeat = duty.guard(beats, process, begun.at)?;
         duty.watchdog = Watchdog::of_process();
         duty.watchdog.ready();
-        tell(&WorkerNews::Ready { life: duty.life.clone(), lost });
-        Ok(Self { duty, _heartbeat, _presence })
+        tell(&WorkerNews::Ready { life: duty.life.clone(), lost: begun.lost });
+        Ok(Self { duty, _heartbeat })
     }
 
     /// Executes orders until a signal asks it to end, or there has been nothing to do for long.
@@ -230,30 +244,74 @@ impl Worker {
     }
 }
 
+impl Duty<Guarded> {
+    /// Has a guardian end what this worker executes when it cannot, and heartbeats keep that off. The life
+    /// began at `began`.
+    fn guard(
+        &mut self,
+        beats: Store,
+        process: Process,
+        began: Timestamp,
+    ) -> Result<Heartbeat, WorkerError> {
+        let io = |what| move |source| WorkerError::Io { what, source };
+        let WorkerSettings { lease, guardian, .. } = &self.settings;
+        let lease = *lease;
+        let guardian = Guardian::start(guardian, self.attempts.presence(), lease, began);
+        let guardian = guardian.map_err(io("the worker's guardian cannot be started"))?;
+        let line = guardian.line();
+        let heeded = self.attempts.heed(guardian);
+        heeded.map_err(io("the worker's guardian cannot be watched"))?;
+        #[cfg(windlass_faults)]
+        Point::AfterGuardian.reached();
+        fence::open_until(began.after(lease / 2));
+        let on_beat = move |beat| match beat {
+            Beat::Good { at } => {
+                #[cfg(windlass_faults)]
+                Point::AfterBeat.reached();
+                line.note_good(at);
+                fence::open_until(at.after(lease / 2));
+            }
+            Beat::LifeOver => {
+                fence::close();
+                line.note_life_over();
+            }
+        };
+        let (terms, life) = (lease_terms(lease), self.life.clone());
+        let heartbeat = Heartbeat::of_worker(beats, process, terms, life, on_beat);
+        heartbeat.map_err(io("heartbeats cannot be sent"))
+    }
+}
+
 impl<A: Attempts<OrderToken>> Duty<A> {
-    /// Begins a life: sees the processes of earlier ones gone, and reports their orders. Returns how many
-    /// of these are lost.
+    /// Begins a life: sees the processes of earlier ones gone, and reports their orders.
     pub(super) fn begin(
         mut store: Store,
         settings: WorkerSettings,
         place: &Place<'_>,
         mut attempts: A,
         clock: Clock,
-    ) -> Result<(Self, usize), WorkerError> {
+    ) -> Result<(Self, Begun), WorkerError> {
         let io = |what| move |source| WorkerError::Io { what, source };
         let (name, process) = (settings.name.clone(), place.process);
         let trees = store.read(|transaction| left_by(transaction, &name, place.tag))?;
         (place.kill)(&trees)
             .map_err(io("cannot kill the processes that an earlier life of the worker has left"))?;
+        #[cfg(windlass_faults)]
+        Point::AfterEarlierLives.reached();
         let (mut ledger, ends) =
             Ledger::open(place.dir).map_err(io("cannot open the worker's ledger"))?;
         let wakeup = store.register(&Topic::Orders)?;
         let holder = HolderId::new(format!("worker {name}[{}.{}]", process.pid, process.started));
         let begun = store.transact(|transaction| {
             let begin = Begin { settings: &settings, holder: &holder, process };
-            begin.life(transaction, &ends)
+            let begun = begin.life(transaction, &ends)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeLife.reached();
+            Ok(begun.map(|(life, lost)| (life, Begun { lost, at: transaction.now().at })))
         })?;
-        let Some((life, lost)) = begun else { return Err(WorkerError::Running { name }) };
+        #[cfg(windlass_faults)]
+        Point::AfterLife.reached();
+        let Some((life, begun)) = begun else { return Err(WorkerError::Running { name }) };
         ledger.clear().map_err(io("cannot write the worker's ledger"))?;
         attempts.watch(wakeup.as_fd()).map_err(io("wake-ups cannot be watched"))?;
         let duty = Self {
@@ -274,7 +332,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             trouble: false,
             watchdog: Watchdog::default(),
         };
-        Ok((duty, lost))
+        Ok((duty, begun))
     }
 
     /// Looks at the store once, and waits for what happens next. Returns how the worker ends, if it does.
@@ -303,6 +361,9 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let pause = pause.min(self.watchdog.longest_wait());
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.extend(self.attempts.wait(Some(pause))?);
+        if inbox.iter().any(|news| matches!(news, News::LifeOver)) {
+            return Ok(Some(WorkerEnd::LifeOver));
+        }
         for news in inbox {
             match news {
                 News::Report(Report::NoRoom(why)) => tell(&WorkerNews::NoRoom(why)),
@@ -320,6 +381,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
                     let _ = self.heed_trouble(drained.map(|()| true), tell);
                 }
                 News::Wakeup => self.wakeup.drain(),
+                News::LifeOver => unreachable!("it ends the life above"),
             }
         }
         Ok(None)
@@ -338,6 +400,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         })?;
         for order in orders {
             self.take(order.token, &order.text)?;
+            self.last = order.token;
         }
         for (token, wish) in wishes {
             self.heed(token, wish)?;
@@ -392,9 +455,13 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     fn note(&mut self, report: Report<OrderToken>, tell: &mut dyn FnMut(&WorkerNews)) {
         let Some((id, text)) = ReportText::of(report, self.store.now().at) else { return };
         self.taken.remove(&id.token);
+        #[cfg(windlass_faults)]
+        Point::BeforeNote.reached();
         let end = [(id.token, to_text(&text))];
         let what = "cannot write the worker's ledger";
         let noted = self.ledger.note(&end).map_err(|source| WorkerError::Io { what, source });
+        #[cfg(windlass_faults)]
+        Point::AfterNote.reached();
         self.reports.extend(end);
         if noted.is_err() {
             // This error is not that of a store that is lost.
@@ -409,8 +476,13 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         }
         let (life, reports) = (self.life.clone(), self.reports.clone());
         let taken = self.write(Durability::Process, tell, |transaction| {
-            transaction.orders().report(&life, &reports)
+            let taken = transaction.orders().report(&life, &reports)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeReport.reached();
+            Ok(taken)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterReport.reached();
         if taken {
             self.reports.clear();
             let what = "cannot write the worker's ledger";
@@ -467,9 +539,12 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             }
             // A signal has come, which is heeded next.
             Err(WorkerError::Store(StoreError::Interrupted)) => Ok(true),
-            Err(lost @ WorkerError::Store(StoreError::IndexLost { .. })) => Err(lost),
-            Err(WorkerError::Store(lost)) if lost.is_lost() => Err(lost.into()),
+            Err(WorkerError::Store(lost)) if lost.is_final() => Err(lost.into()),
             Err(error) => {
+                if matches!(error, WorkerError::Store(_)) {
+                    // If that fails, the next look does.
+                    let _ = self.store.reconnect();
+                }
                 if !std::mem::replace(&mut self.trouble, true) {
                     tell(&WorkerNews::Trouble(error.to_string()));
                 }

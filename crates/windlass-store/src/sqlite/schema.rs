@@ -36,6 +36,15 @@ pub(super) fn current_id(connection: &Connection) -> Result<Option<String>, Stor
     }
 }
 
+/// Fails if a newer version of this program has migrated the tables while this process used them.
+pub(super) fn expect_version(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let mut version = connection.prepare_cached("PRAGMA user_version")?;
+    match version.query_row([], |row| row.get(0))? {
+        VERSION => Ok(()),
+        found => Err(StoreError::NewerVersion { path: path.to_owned(), found, known: VERSION }),
+    }
+}
+
 /// Creates the tables, if `creation` allows it, or migrates them. Returns the id of the store.
 pub(super) fn prepare(
     connection: &mut Connection,

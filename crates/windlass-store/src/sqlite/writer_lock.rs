@@ -119,7 +119,7 @@ impl WriterLock {
     }
 
     /// Leaves a mark for the next writer. Returns whether there is one.
-    fn mark(&self) -> bool {
+    pub(super) fn mark(&self) -> bool {
         let Some(line) = &self.line else { return false };
         let end = line.len() as u64;
         let length = self.file.metadata().map_or(0, |found| found.len());

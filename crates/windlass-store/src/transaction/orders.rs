@@ -1,26 +1,33 @@
 //! Orders and reports: what a scheduler has workers execute, and how that ended.
 
-use windlass_core::Name;
+use windlass_core::{Name, Presence};
 
 use super::Notices;
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockReading};
 use crate::error::StoreError;
+use crate::lease::StoredLease;
 use crate::name::check_text;
 use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
 use crate::process::{Liveness, Process};
-use crate::tables::Tables;
+use crate::tables::{LeaseChanges, Tables};
 use crate::wakeup::Topic;
 
 /// The orders, the reports and the workers of a store, within a [`Transaction`](super::Transaction).
 pub struct Orders<'a> {
     tables: &'a dyn Tables,
     clock: &'a dyn Clock,
+    now: &'a ClockReading,
     notices: &'a Notices,
 }
 
 impl<'a> Orders<'a> {
-    pub(super) fn new(tables: &'a dyn Tables, clock: &'a dyn Clock, notices: &'a Notices) -> Self {
-        Self { tables, clock, notices }
+    pub(super) fn new(
+        tables: &'a dyn Tables,
+        clock: &'a dyn Clock,
+        now: &'a ClockReading,
+        notices: &'a Notices,
+    ) -> Self {
+        Self { tables, clock, now, notices }
     }
 
     /// Writes an order for a worker and returns its token.
@@ -96,17 +103,40 @@ impl<'a> Orders<'a> {
         self.tables.take_report(token)
     }
 
-    /// Returns whether a life holds its worker's name.
+    /// Returns whether a life is not over: it holds its worker's name, and its lease is not stale.
     pub fn is_alive(&self, life: &Life) -> Result<bool, StoreError> {
-        self.tables.is_held_as(&Name::Worker(life.worker.clone()), life.token)
+        Ok(self.lease_of(life)?.is_some_and(|stored| self.is_valid(&stored)))
     }
 
     /// Returns the process of a life that is not over.
     pub fn process_of(&self, life: &Life) -> Result<Option<Process>, StoreError> {
-        let leases = self.tables.leases(Some(&Name::Worker(life.worker.clone())))?;
-        let lease = leases.into_iter().find(|stored| stored.lease.token == life.token);
+        let lease = self.lease_of(life)?.filter(|stored| self.is_valid(stored));
         let is_gone = |process: &Process| self.clock.liveness(process) == Liveness::Gone;
         Ok(lease.and_then(|stored| stored.owner.process).filter(|process| !is_gone(process)))
+    }
+
+    /// Returns the lease of a life on its worker's name, which may be stale.
+    pub fn lease_of(&self, life: &Life) -> Result<Option<StoredLease>, StoreError> {
+        let leases = self.tables.leases(Some(&Name::Worker(life.worker.clone())))?;
+        Ok(leases.into_iter().find(|stored| stored.lease.token == life.token))
+    }
+
+    /// Ends a life whose lease is stale for good: no heartbeat revives it any more, also none that could not be
+    /// sent. Returns whether the life is over.
+    pub fn end_life(&self, life: &Life) -> Result<bool, StoreError> {
+        let Some(mut stored) = self.lease_of(life)? else { return Ok(true) };
+        if self.is_valid(&stored) {
+            return Ok(false);
+        }
+        if stored.lease.presence == Presence::Presumed {
+            stored.lease.presence = Presence::Stale;
+            self.tables.save(&LeaseChanges { leases: vec![stored], ..LeaseChanges::default() })?;
+        }
+        Ok(true)
+    }
+
+    fn is_valid(&self, stored: &StoredLease) -> bool {
+        stored.owner.boot == self.now.boot && !stored.lease.is_stale(self.now.at)
     }
 
     /// Inserts a worker, or replaces an earlier life of it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{CheckEnd, News, OrderKey, Report};
 use crate::channel::Sender;
 use crate::command::CommandSpec;
+use crate::fence;
 use crate::guard::{CheckCommand, check_until_closed};
 
 /// The checks that run. None outlives this object.
@@ -43,13 +44,17 @@ impl<K: OrderKey> Checks<K> {
         let Check { id, command, tags, limit } = check;
         let thread = thread::Builder::new().spawn(move || {
             let check = CheckCommand { command: &command, limit, tags: &tags };
-            let end = match check_until_closed(&check, &stopped) {
-                Ok(Some(result)) => CheckEnd::Result(result),
-                Ok(None) => CheckEnd::Stopped,
-                Err(error) => CheckEnd::Failed(error.to_string()),
+            let ended = |end| Report::Checked { id, end };
+            let report = match check_until_closed(&check, &stopped) {
+                Ok(Some(result)) => ended(CheckEnd::Result(result)),
+                Ok(None) => ended(CheckEnd::Stopped),
+                Err(error) if fence::has_refused(&error) => {
+                    Report::Lost { id, why: fence::REASON.to_owned() }
+                }
+                Err(error) => ended(CheckEnd::Failed(error.to_string())),
             };
             // The run may have ended, and then there is no receiver.
-            let _ = reports.send(News::Report(Report::Checked { id, end }));
+            let _ = reports.send(News::Report(report));
         })?;
         self.running.insert(id, RunningCheck { stop: Some(stop), thread });
         Ok(())

@@ -20,6 +20,7 @@ use crate::channel::{Receiver, Sender, channel};
 use crate::clock::Clock;
 use crate::command::CommandSpec;
 use crate::ended::{Ended, Exit};
+use crate::fence;
 use crate::files;
 use crate::log_file::LogFile;
 use crate::outputs;
@@ -190,6 +191,11 @@ impl<K: OrderKey> LocalAttempts<K> {
     }
 
     fn cannot_start(&mut self, ready: &ReadyProcess<K>, error: &io::Error) {
+        if fence::has_refused(error) {
+            self.forget(ready.prepared.job());
+            let why = fence::REASON.to_owned();
+            return self.reports.push(Report::Lost { id: ready.id, why });
+        }
         let (code, why) = why_not(ready.prepared.order(), error);
         self.never_began(ready.id, Some(ready.prepared.log()), code, &why);
     }
@@ -335,7 +341,7 @@ impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
             news.extend(self.news.take());
         }
         for one in &news {
-            if let News::Report(Report::Checked { id, .. }) = one {
+            if let News::Report(Report::Checked { id, .. } | Report::Lost { id, .. }) = one {
                 self.checks.note_end(*id);
             }
         }

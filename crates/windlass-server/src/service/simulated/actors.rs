@@ -14,7 +14,7 @@ use crate::coordinator::served::Host;
 use crate::coordinator::{Ask, RunError, ask};
 use crate::service::scheduler::{Rounds, claim_lead};
 use crate::service::submit;
-use crate::service::worker::{Duty, Place, WorkerError, WorkerSettings, lease_terms};
+use crate::service::worker::{Begun, Duty, Place, WorkerError, WorkerSettings, lease_terms};
 
 pub(super) enum Actor {
     Scheduler(SchedulerActor),
@@ -141,7 +141,8 @@ impl WorkerActor {
         let dir = store.dir().join("workers").join(self.name);
         Access::create_dir(&dir).expect("a directory");
         let (name, slots) = (self.name.to_owned(), self.slots);
-        let settings = WorkerSettings { name, slots, lease: world.lease, idle: None };
+        let (lease, guardian) = (world.lease, Vec::new());
+        let settings = WorkerSettings { name, slots, lease, idle: None, guardian };
         let (process, tag) = (process(pid), format!("worker-{}", self.name));
         let attempts = SimulatedAttempts::new(world, pid, &tag);
         let clock = Clock::manual(world.machine.nanos());
@@ -151,7 +152,7 @@ impl WorkerActor {
         };
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &kill };
         match Duty::begin(store, settings, &place, attempts, clock) {
-            Ok((duty, lost)) => {
+            Ok((duty, Begun { lost, .. })) => {
                 world
                     .machine
                     .log(|| format!("process {pid} begins a life; {lost} orders are lost"));

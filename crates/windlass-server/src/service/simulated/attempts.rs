@@ -44,6 +44,12 @@ impl SimulatedAttempts {
     }
 
     fn start(&mut self, order: Order<OrderToken>) {
+        // As the fence does, which each process asks.
+        if !self.world().has_life(self.pid) {
+            self.world().count("fenced starts");
+            let why = "its worker's lease is over".to_owned();
+            return self.reports.push(Report::Lost { id: order.id, why });
+        }
         let (world, id) = (self.world(), order.id);
         let now = world.machine.at();
         if let Err(unresolved) = order.command {
@@ -98,6 +104,11 @@ impl Attempts<OrderToken> for SimulatedAttempts {
         let world = self.world();
         if world.machine.is_gone(self.pid) {
             return Err(StoreError::Unanswered { why: KILLED.to_owned() }.into());
+        }
+        // As its guardian tells, whom a heartbeat has told.
+        if !world.has_life(self.pid) {
+            world.count("lives over");
+            return Ok(vec![News::LifeOver]);
         }
         let mut news: Vec<_> = self.reports.drain(..).map(News::Report).collect();
         let at = world.machine.at();

@@ -55,6 +55,19 @@ impl World {
         self.truth().flows[place_of(&record.workflow)].clone()
     }
 
+    /// Returns whether a process is a worker whose life is not over.
+    pub(super) fn has_life(&self, pid: u32) -> bool {
+        let found = self.look().read(|transaction| {
+            for worker in transaction.orders().workers()? {
+                if transaction.orders().process_of(&worker.life)? == Some(process(pid)) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        found.expect("the store works")
+    }
+
     /// Checks that the store has the order of a child, for a life of the process that executes it.
     fn check_order(&self, child: &Child) {
         let found = self.look().read(|transaction| {

@@ -1,0 +1,147 @@
+//! Lives of workers that have ended without a word, as the scheduler that leads sees them.
+//!
+//! A life is dead once its lease is stale, and no heartbeat has come for a whole lease by the scheduler's own
+//! clock, which does not count the time that the machine sleeps. The scheduler first ends the life in the store, in
+//! a transaction of its own: until then a worker that could not write may still be alive. The guardian has ended
+//! what the life has executed. The scheduler makes sure of that, and takes its orders for lost, so that they are
+//! repeated elsewhere.
+//!
+//! Of a worker whose process has ended, the scheduler first locks the directory, so that no new life begins
+//! meanwhile. The directory of one that is suspended is locked; there it searches only for processes of the
+//! dead life's orders, because the worker may begin another life at any moment.
+//!
+//! Knows nothing of workers whose processes cannot be seen from here, or belong to another user: their orders wait
+//! for their next life.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::process::geteuid;
+use windlass_core::Timestamp;
+use windlass_store::{
+    Life, Liveness, Name, Process, ProcessTree, StoreError, StoredLease, StoredOrder, Transaction,
+};
+
+use super::ledger::Ledger;
+use super::life::{bury, order_tree, try_presence, worker_dir, worker_tag};
+use crate::process_tag;
+use crate::tree;
+
+/// When the heartbeats of lives were seen to change.
+#[derive(Default)]
+pub(super) struct LifeWatch {
+    seen: BTreeMap<Life, Seen>,
+}
+
+struct Seen {
+    heartbeat: Timestamp,
+    since: Instant,
+}
+
+/// A life that sends no heartbeats any more.
+pub(super) struct DeadLife {
+    life: Life,
+    lease: StoredLease,
+    /// What it may be executing.
+    orders: Vec<StoredOrder>,
+}
+
+/// What a dead life has left: nothing that runs.
+pub(super) struct Remains {
+    dead: DeadLife,
+    why: &'static str,
+    ends: BTreeMap<u64, String>,
+    /// Keeps the worker from beginning another life.
+    _presence: Option<File>,
+}
+
+impl LifeWatch {
+    /// Looks at the workers. Returns the lives that are dead.
+    pub(super) fn look(
+        &mut self,
+        transaction: &Transaction<'_>,
+    ) -> Result<Vec<DeadLife>, StoreError> {
+        let (mut seen, mut dead) = (BTreeMap::new(), Vec::new());
+        for worker in transaction.orders().workers()? {
+            let Some(lease) = transaction.orders().lease_of(&worker.life)? else { continue };
+            let heartbeat = lease.lease.last_heartbeat;
+            let known = self.seen.remove(&worker.life).filter(|seen| seen.heartbeat == heartbeat);
+            let known = known.unwrap_or_else(|| Seen { heartbeat, since: Instant::now() });
+            let stands_still = known.since.elapsed() >= lease.lease.terms.heartbeat_timeout;
+            seen.insert(worker.life.clone(), known);
+            if stands_still && !transaction.orders().is_alive(&worker.life)? {
+                let orders = transaction.orders().of_life(&worker.life, 0)?;
+                dead.push(DeadLife { life: worker.life, lease, orders });
+            }
+        }
+        self.seen = seen;
+        Ok(dead)
+    }
+
+    /// Has a life be alive for another lease.
+    pub(super) fn postpone(&mut self, life: &Life) {
+        self.seen.remove(life);
+    }
+}
+
+impl DeadLife {
+    pub(super) fn life(&self) -> &Life {
+        &self.life
+    }
+
+    /// Returns whether this process could see and end the processes of the life.
+    pub(super) fn is_in_reach(&self) -> bool {
+        let this = geteuid();
+        let is_foreign = self.lease.owner.uid.is_some_and(|uid| uid != this.as_raw());
+        self.liveness() != Liveness::Unknown && (this.is_root() || !is_foreign)
+    }
+
+    fn liveness(&self) -> Liveness {
+        self.lease.owner.process.as_ref().map_or(Liveness::Unknown, Process::liveness)
+    }
+
+    /// Ends what the life, which is over in the store at `state`, has left running. Returns none if its
+    /// directory is still locked by a guardian or another life.
+    pub(super) fn end(self, state: &Path) -> io::Result<Option<Remains>> {
+        let dir = worker_dir(state, &self.life.worker);
+        let mut trees: Vec<ProcessTree> = self.orders.iter().filter_map(order_tree).collect();
+        let mut presence = None;
+        let why = match self.liveness() {
+            Liveness::Gone => {
+                presence = try_presence(&dir)?;
+                if presence.is_none() {
+                    return Ok(None);
+                }
+                trees.push(process_tag::tree_of(&worker_tag(&dir, &self.life.worker)?));
+                "its worker was killed"
+            }
+            _ => "its worker was suspended",
+        };
+        tree::kill_all(&trees)?;
+        let (_, ends) = Ledger::open(&dir)?;
+        Ok(Some(Remains { dead: self, why, ends, _presence: presence }))
+    }
+}
+
+impl Remains {
+    /// Gives up the life, and reports its orders. Returns how many are lost; none if another process has given it
+    /// up.
+    pub(super) fn give_up(
+        &self,
+        transaction: &Transaction<'_>,
+    ) -> Result<Option<usize>, StoreError> {
+        let DeadLife { life, lease, .. } = &self.dead;
+        let orders = transaction.orders();
+        if orders.lease_of(life)?.is_none() {
+            return Ok(None);
+        }
+        let lost = bury(transaction, orders.of_life(life, 0)?, &self.ends, self.why)?;
+        orders.delete_worker(life)?;
+        let name = Name::Worker(life.worker.clone());
+        transaction.leases().release(&name, &lease.lease.holder, life.token)?;
+        Ok(Some(lost))
+    }
+}
