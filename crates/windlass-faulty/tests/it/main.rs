@@ -15,6 +15,8 @@ mod queue;
 mod random;
 mod record;
 mod served;
+mod served_points;
 mod served_run;
 #[path = "../../../windlass-cli/tests/it/surroundings.rs"]
 mod surroundings;
+mod suspended;
