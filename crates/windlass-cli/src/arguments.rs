@@ -274,12 +274,16 @@ pub(crate) enum Verb {
     },
     /// Pause a run, or some of its steps: what runs may end, and nothing starts
     #[command(
-        after_help = "Examples:\n  windlass pause 3fa9c2d1\n  windlass pause 3fa9c2d1/deploy\n\nA deadline of a paused run stands still."
+        after_help = "Examples:\n  windlass pause 3fa9c2d1\n  windlass pause 3fa9c2d1/deploy\n  windlass pause 3fa9c2d1 --stop\n\nA deadline of a paused run stands still."
     )]
     Pause {
         /// The run, or one of its steps or groups of steps
         #[arg(value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::steps())]
         target: StepTarget,
+
+        /// Stop the processes of the steps that run, too (SIGSTOP); their timeouts stand still
+        #[arg(long)]
+        stop: bool,
     },
     /// Let a paused run, or some of its steps, continue
     #[command(

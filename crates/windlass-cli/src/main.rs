@@ -104,7 +104,10 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Retry { run, steps, detach: true, .. } => hand_over::retry(state, run, steps, form),
         Verb::Retry { run, steps, output, .. } => run::retry(state, run, steps, shown(output)),
         Verb::Cancel { target, output } => run::cancel(state, target, shown(output)),
-        Verb::Pause { target } => run::pause(state, target, Pause::Begin, form),
+        Verb::Pause { target, stop } => {
+            let pause = if *stop { Pause::Halt } else { Pause::Begin };
+            run::pause(state, target, pause, form)
+        }
         Verb::Unpause { target } => run::pause(state, target, Pause::End, form),
         Verb::Resume { all: true, .. } => hand_over::resume_all(state, form),
         Verb::Resume { run, detach: true, .. } => hand_over::resume(state, run.as_deref(), form),

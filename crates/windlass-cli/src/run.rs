@@ -179,7 +179,7 @@ pub(crate) fn pause(
     let run = find_run(&mut store, run)?.id;
     let steps = ask_to_pause(&mut store, &run, step.as_deref(), pause)?;
     let verb = match pause {
-        Pause::Begin => "pause",
+        Pause::Begin | Pause::Halt => "pause",
         Pause::End => "unpause",
     };
     Asked { run: &run, steps }.tell(verb, form);

@@ -204,6 +204,8 @@ impl Engine {
             Input::Finished { grant, outcome } => _ = self.end(world, grant, outcome)?,
             Input::Cancel(work) => self.cancel(world, work)?,
             Input::CancelAll => self.cancel_all(world),
+            Input::Halt(grant) => self.halt(world, grant)?,
+            Input::Continue(grant) => self.continue_halted(world, grant)?,
             Input::Pause(work) => self.pause(world, work)?,
             Input::Unpause(work) => self.unpause(world, work)?,
             Input::PauseAll => self.pause_all(world),

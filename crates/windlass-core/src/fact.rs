@@ -104,6 +104,20 @@ pub enum Happening {
         /// The work.
         work: WorkId,
     },
+    /// A user stopped an attempt, which goes on holding its cost.
+    Halted {
+        /// The work.
+        work: WorkId,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+    },
+    /// A user let a stopped attempt continue.
+    Continued {
+        /// The work.
+        work: WorkId,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+    },
     /// A user paused a work: it starts no attempt.
     WorkPaused {
         /// The work.

@@ -141,6 +141,10 @@ pub enum Input {
     Cancel(WorkId),
     /// The caller cancels every work.
     CancelAll,
+    /// A user stops the attempt: it goes on holding its cost, and its time limit stands still.
+    Halt(Grant),
+    /// A user lets the stopped attempt continue.
+    Continue(Grant),
     /// A user pauses this work: it starts no attempt. One that is under way continues.
     Pause(WorkId),
     /// A user lets this work continue.

@@ -85,6 +85,8 @@ pub enum Phase {
     Running,
     /// The attempt waits for an event outside the engine, and holds nothing meanwhile.
     Suspended,
+    /// A user has stopped the attempt; it holds its cost, and its time limit stands still.
+    Halted,
     /// The event has happened, and the attempt is queued to resume.
     Resuming,
     /// The body returned before all its children ended; the attempt holds nothing meanwhile.
@@ -152,6 +154,10 @@ pub(crate) enum Step {
     Start,
     /// The attempt waits for an event outside the engine.
     Suspend,
+    /// A user stops the attempt.
+    Halt,
+    /// A user lets the stopped attempt continue.
+    Continue,
     /// The event has happened.
     ResumeRequested,
     /// The attempt holds its cost again.
@@ -205,9 +211,13 @@ impl Phase {
             (Phase::Paused, Step::Unpause) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
             (Phase::Running | Phase::Resuming, Step::Suspend) => Phase::Suspended,
+            (Phase::Running, Step::Halt) => Phase::Halted,
+            (Phase::Halted, Step::Continue) => Phase::Running,
             (Phase::Suspended, Step::ResumeRequested) => Phase::Resuming,
             (Phase::Resuming, Step::Resume) => Phase::Running,
-            (Phase::Running | Phase::Suspended | Phase::Resuming, Step::Join) => Phase::Joining,
+            (Phase::Running | Phase::Halted | Phase::Suspended | Phase::Resuming, Step::Join) => {
+                Phase::Joining
+            }
             (Phase::Delayed { .. }, Step::ComeDue) => Phase::Ready,
             (attempt, Step::Ask(why)) if attempt.is_under_way() => attempt.asked_to_stop(why),
             (attempt, step) if attempt.state() == WorkState::Running => attempt.ended(step)?,
@@ -268,6 +278,7 @@ impl Phase {
             | Phase::Delayed { .. } => WorkState::Pending,
             Phase::Running
             | Phase::Suspended
+            | Phase::Halted
             | Phase::Resuming
             | Phase::Joining
             | Phase::Cancelling { .. } => WorkState::Running,
@@ -282,7 +293,7 @@ impl Phase {
     #[must_use]
     pub fn holds(self) -> bool {
         match self {
-            Phase::Granted | Phase::Running => true,
+            Phase::Granted | Phase::Running | Phase::Halted => true,
             Phase::Cancelling { holds, .. } => holds,
             _ => false,
         }

@@ -195,6 +195,35 @@ impl Processes {
         self.request_kill(job, KillPlan::kill(), Vec::new())
     }
 
+    /// Stops all processes of a job, unless they are to end.
+    pub(crate) fn stop(&mut self, job: Job) -> io::Result<()> {
+        match self.tree_of(job)? {
+            Some((tree, roots)) => tree::stop(&tree, &roots),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the processes of a job continue.
+    pub(crate) fn resume(&mut self, job: Job) -> io::Result<()> {
+        match self.tree_of(job)? {
+            Some((tree, roots)) => tree::resume(&tree, &roots),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what the processes of a job are found by; none if it has ended, or its processes are to end.
+    fn tree_of(&self, job: Job) -> io::Result<Option<(ProcessTree, Vec<Process>)>> {
+        let running = self.running.get(job).filter(|job| matches!(job.tree, TreeState::Free));
+        let Some(running) = running else { return Ok(None) };
+        let main = match proc_fs::stat(running.process.id())? {
+            Found::Process(process, _) => Some(process),
+            Found::Hidden | Found::Nothing => None,
+        };
+        let group = main.and_then(Process::leads);
+        let tree = ProcessTree { group, ..process_tag::tree_of(&running.settings.tag) };
+        Ok(Some((tree, main.into_iter().collect())))
+    }
+
     /// Has waits also return when a wake-up is notified.
     pub(crate) fn add_wakeup(&self, wakeup: &impl AsFd) -> io::Result<()> {
         self.poller.add_wakeup(wakeup)

@@ -275,7 +275,7 @@ impl Schedule {
         self.engine.works().filter(begun).collect()
     }
 
-    /// Returns when the latest attempt of a work began.
+    /// Returns when the latest attempt of a work began, according to the replayed journal.
     pub(crate) fn began_attempt(&self, work: WorkId) -> Timestamp {
         self.times.starts.get(&work).copied().unwrap_or(self.times.began)
     }

@@ -10,6 +10,7 @@
 //! outrun, but users may seldom create them where they run commands, so everything would have to work
 //! without them anyway.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::slice;
@@ -64,6 +65,35 @@ pub(crate) fn kill_all(trees: &[ProcessTree]) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Stops every process of a tree. One that is stopped starts no other, so a search that finds no new one has
+/// found all.
+pub(crate) fn stop(tree: &ProcessTree, roots: &[Process]) -> io::Result<()> {
+    let wanted = [Wanted { tree, roots }];
+    let began = Instant::now();
+    let mut stopped = BTreeSet::new();
+    loop {
+        let Members { of_trees, sight } = search::members(&wanted, |_, _| ())?;
+        let new: Vec<_> =
+            of_trees.concat().into_iter().filter(|found| stopped.insert(*found)).collect();
+        if new.is_empty() && sight == Sight::Complete || began.elapsed() > KILL_TIMEOUT {
+            return Ok(());
+        }
+        for process in &new {
+            // One that has ended, or belongs to another user, is left alone.
+            let _ = signal(process, &[Signal::STOP]);
+        }
+    }
+}
+
+/// Lets every process of a tree continue that was stopped.
+pub(crate) fn resume(tree: &ProcessTree, roots: &[Process]) -> io::Result<()> {
+    let wanted = [Wanted { tree, roots }];
+    for process in search::members(&wanted, |_, _| ())?.of_trees.concat() {
+        let _ = signal(&process, &[Signal::CONT]);
+    }
+    Ok(())
 }
 
 /// Kills a process that may start another and end at any moment. What cannot be killed is found again.

@@ -149,6 +149,7 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Granted => "granted",
         Phase::WaitingOutside => "waiting_outside",
         Phase::Paused => "paused",
+        Phase::Halted => "halted",
         Phase::Delayed { .. } => "delayed",
         Phase::Running => "running",
         Phase::Suspended => "suspended",

@@ -114,7 +114,7 @@ impl WorkSnapshot {
             Phase::Waiting => format!("waiting for {}", self.waits_for.join(", ")),
             Phase::Gated => "waiting for its gate".to_owned(),
             Phase::Ready | Phase::WaitingOutside => "waiting for its turn".to_owned(),
-            Phase::Paused => "paused".to_owned(),
+            Phase::Paused | Phase::Halted => "paused".to_owned(),
             Phase::Granted => "about to start".to_owned(),
             Phase::Delayed { .. } => self.retrying(),
             Phase::Running | Phase::Joining if self.children.total > 0 => self.family(),

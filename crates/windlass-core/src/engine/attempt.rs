@@ -25,7 +25,7 @@ impl Engine {
     }
 
     /// Refuses an input about an attempt that is not under way.
-    fn expect_under_way(&self, grant: Grant) -> Result<&Work, Rejected> {
+    pub(super) fn expect_under_way(&self, grant: Grant) -> Result<&Work, Rejected> {
         let Grant { work, attempt } = grant;
         let entry = self.work(work)?;
         if entry.phase().state() != WorkState::Running || attempt != entry.attempts {

@@ -25,6 +25,8 @@ impl Engine {
             }
             Phase::Gated => [Reason::Gate].into_iter().chain(self.pauses(work)).collect(),
             Phase::Paused => self.pauses(work).collect(),
+            Phase::Halted if self.pauses(work).count() == 0 => vec![Reason::Paused],
+            Phase::Halted => self.pauses(work).collect(),
             Phase::Delayed { due } => {
                 [Reason::Retry { at: due }].into_iter().chain(self.pauses(work)).collect()
             }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::fact::{Happening, World};
-use crate::input::Rejected;
+use crate::input::{Grant, Rejected};
+use crate::phase::Phase;
 use crate::{Timestamp, WorkId};
 
 impl Engine {
@@ -24,6 +25,28 @@ impl Engine {
         self.work(work)?;
         if self.is_paused(work) {
             self.record(world, Happening::WorkUnpaused { work });
+        }
+        Ok(())
+    }
+
+    /// Stops an attempt that runs; changes nothing if it does not.
+    pub(super) fn halt(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
+        let Grant { work, attempt } = grant;
+        if self.expect_under_way(grant)?.phase() == Phase::Running {
+            self.record(world, Happening::Halted { work, attempt });
+        }
+        Ok(())
+    }
+
+    /// Lets an attempt continue; changes nothing if it was not stopped.
+    pub(super) fn continue_halted(
+        &mut self,
+        world: &mut World<'_>,
+        grant: Grant,
+    ) -> Result<(), Rejected> {
+        let Grant { work, attempt } = grant;
+        if self.expect_under_way(grant)?.phase() == Phase::Halted {
+            self.record(world, Happening::Continued { work, attempt });
         }
         Ok(())
     }

@@ -124,6 +124,8 @@ impl State {
             Happening::Joined { work, .. } => self.step(effects, work, Step::Join),
             Happening::Reopened { work } => self.reopen(effects, work),
             Happening::CancelAsked { work } => self.stop(effects, work, StopReason::Cancel),
+            Happening::Halted { work, .. } => self.step(effects, work, Step::Halt),
+            Happening::Continued { work, .. } => self.step(effects, work, Step::Continue),
             Happening::WorkPaused { work } => self.pause_work(effects, work),
             Happening::WorkUnpaused { work } => self.unpause_work(effects, work),
             Happening::Paused => self.pause_all(effects),

@@ -6,7 +6,7 @@ use crate::capacity::Demand;
 use crate::input::Dependency;
 use crate::metrics::Metrics;
 use crate::phase::{Phase, WorkState};
-use crate::{ClientId, WorkId};
+use crate::{ClientId, Timestamp, WorkId};
 
 impl Engine {
     /// Returns the phase of `work`, or `None` if its id was never issued or it is forgotten.
@@ -19,6 +19,12 @@ impl Engine {
     #[must_use]
     pub fn attempts(&self, work: WorkId) -> Option<u32> {
         self.state.get(work).map(|entry| entry.attempts)
+    }
+
+    /// Returns when the attempt of `work` reaches its time limit; none if it has none, or that stands still.
+    #[must_use]
+    pub fn expires(&self, work: WorkId) -> Option<Timestamp> {
+        self.state.clock().expires(work)
     }
 
     /// Returns how many retries `work` has left.

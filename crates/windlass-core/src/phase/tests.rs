@@ -11,7 +11,8 @@ const PENDING: [Phase; 7] = [
     Phase::Paused,
     Phase::Delayed { due: DUE },
 ];
-const UNDER_WAY: [Phase; 4] = [Phase::Running, Phase::Suspended, Phase::Resuming, Phase::Joining];
+const UNDER_WAY: [Phase; 5] =
+    [Phase::Running, Phase::Halted, Phase::Suspended, Phase::Resuming, Phase::Joining];
 const ENDED: [Phase; 5] =
     [Phase::Success, Phase::Skipped, Phase::Failed, Phase::Blocked, Phase::Cancelled];
 const WHYS: [StopReason; 3] = [StopReason::Timeout, StopReason::Deadline, StopReason::Cancel];
@@ -44,6 +45,8 @@ fn steps() -> Vec<Step> {
         Step::Pause,
         Step::Unpause,
         Step::Start,
+        Step::Halt,
+        Step::Continue,
         Step::Suspend,
         Step::ResumeRequested,
         Step::Resume,
@@ -85,11 +88,14 @@ fn table() -> Vec<(Phase, Step, Phase)> {
         (Granted, Step::Start, Running),
         (Ready, Step::Start, Running),
         (Delayed { due: DUE }, Step::ComeDue, Ready),
+        (Running, Step::Halt, Halted),
+        (Halted, Step::Continue, Running),
         (Running, Step::Suspend, Suspended),
         (Resuming, Step::Suspend, Suspended),
         (Suspended, Step::ResumeRequested, Resuming),
         (Resuming, Step::Resume, Running),
         (Running, Step::Join, Joining),
+        (Halted, Step::Join, Joining),
         (Suspended, Step::Join, Joining),
         (Resuming, Step::Join, Joining),
     ];
@@ -102,7 +108,8 @@ fn table() -> Vec<(Phase, Step, Phase)> {
         table.push((attempt, Step::Fail, Failed));
         table.push((attempt, Step::RetryAt(DUE), Delayed { due: DUE }));
         table.push((attempt, Step::Interrupt, Ready));
-        table.extend(WHYS.map(|why| (attempt, Step::Ask(why), stopping(why, attempt == Running))));
+        let holds = matches!(attempt, Running | Halted);
+        table.extend(WHYS.map(|why| (attempt, Step::Ask(why), stopping(why, holds))));
     }
     for holds in [true, false] {
         for (place, &why) in WHYS.iter().enumerate() {
@@ -150,6 +157,6 @@ fn an_end_is_left_only_by_a_persons_retry() {
 fn only_what_runs_or_is_about_to_holds_anything() {
     let holds = phases().into_iter().filter(|phase| phase.holds());
     let stopping: Vec<_> = WHYS.map(|why| stopping(why, true)).to_vec();
-    let expected = [vec![Phase::Granted, Phase::Running], stopping].concat();
+    let expected = [vec![Phase::Granted, Phase::Running, Phase::Halted], stopping].concat();
     assert_eq!(holds.collect::<Vec<_>>(), expected);
 }

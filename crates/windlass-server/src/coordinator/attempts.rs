@@ -55,7 +55,7 @@ pub(crate) trait Attempts<K = OrderId> {
     /// as ended.
     fn start_prepared(&mut self) -> Result<(), RunError>;
 
-    /// Ends what an order has started; does nothing if it has ended.
+    /// Ends what an order has started, or stops it for a while; does nothing if it has ended.
     fn stop(&mut self, id: K, mode: StopMode) -> Result<(), RunError>;
 
     /// Lets an order that has a time limit run for `left` from now on; without a limit if that is none.
@@ -124,7 +124,7 @@ pub(crate) struct Limits {
     pub(crate) grace: Duration,
 }
 
-/// How to end what an order has started.
+/// How to end what an order has started, or to stop it for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopMode {
     /// Asks its processes to end, and kills those that remain after the grace period.
@@ -133,6 +133,10 @@ pub(crate) enum StopMode {
     Finish { grace: Duration },
     /// Kills its processes.
     Kill,
+    /// Stops its processes, and lets no time limit end them.
+    Halt,
+    /// Lets processes that were stopped continue.
+    Continue,
 }
 
 /// What a wait returns.

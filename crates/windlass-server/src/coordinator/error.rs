@@ -101,7 +101,7 @@ pub enum RunError {
     },
     /// A step that runs was to be paused.
     #[error(
-        "step {step:?} of run {run} is running, and only what has not begun can be paused; to let it end and start nothing new: windlass pause {run}"
+        "step {step:?} of run {run} is running, and only what has not begun can be paused; to let it end and start nothing new: windlass pause {run}; to stop its processes: add --stop"
     )]
     StepRuns {
         /// The run.

@@ -22,6 +22,8 @@ pub enum Ask {
     Retry(Option<String>),
     /// That it starts nothing new, or one of its steps not.
     Pause(Option<String>),
+    /// That the commands of it that run are stopped, or that of one of its steps.
+    Halt(Option<String>),
     /// That it continues, or one of its steps.
     Unpause(Option<String>),
     /// At most so many of its steps at a time.
@@ -36,6 +38,7 @@ impl Ask {
             Ask::Cancel(step) => ("cancel", step.clone()),
             Ask::Retry(step) => ("retry", step.clone()),
             Ask::Pause(step) => ("pause", step.clone()),
+            Ask::Halt(step) => ("halt", step.clone()),
             Ask::Unpause(step) => ("unpause", step.clone()),
             Ask::Slots(slots) => ("slots", Some(slots.to_string())),
             Ask::Remove(step) => ("remove", Some(step.clone())),
@@ -52,6 +55,7 @@ impl Ask {
             ("cancel", step) => Some(Ask::Cancel(step)),
             ("retry", step) => Some(Ask::Retry(step)),
             ("pause", step) => Some(Ask::Pause(step)),
+            ("halt", step) => Some(Ask::Halt(step)),
             ("unpause", step) => Some(Ask::Unpause(step)),
             ("remove", Some(step)) => Some(Ask::Remove(step)),
             ("slots", Some(slots)) => slots.parse().ok().map(Ask::Slots),
@@ -79,7 +83,7 @@ pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError>
 }
 
 /// Pauses a run, or the steps of it that `step` names, or lets them continue. Returns the steps. `run` is
-/// the run's whole id. A step that runs cannot be paused.
+/// the run's whole id. A step that runs cannot be paused without [`Pause::Halt`].
 pub fn ask_to_pause(
     store: &mut Store,
     run: &str,
@@ -91,13 +95,14 @@ pub fn ask_to_pause(
         return Err(RunError::NotUnderWay { run: run.to_owned() });
     }
     let steps = step.map(|step| steps_to_pause(&view, step, pause)).transpose()?;
-    let ask_for = |step: Option<String>| match pause {
-        Pause::Begin => Ask::Pause(step),
-        Pause::End => Ask::Unpause(step),
+    let asks_for = |step: Option<String>| match pause {
+        Pause::Begin => vec![Ask::Pause(step)],
+        Pause::Halt => vec![Ask::Pause(step.clone()), Ask::Halt(step)],
+        Pause::End => vec![Ask::Unpause(step)],
     };
     let asks: Vec<_> = match &steps {
-        None => vec![ask_for(None)],
-        Some(steps) => steps.iter().cloned().map(Some).map(ask_for).collect(),
+        None => asks_for(None),
+        Some(steps) => steps.iter().cloned().map(Some).flat_map(asks_for).collect(),
     };
     ask(store, run, &asks)?;
     Ok(steps)
@@ -108,6 +113,8 @@ pub fn ask_to_pause(
 pub enum Pause {
     /// Nothing new starts.
     Begin,
+    /// Nothing new starts, and the commands that run are stopped.
+    Halt,
     /// It continues.
     End,
 }
@@ -201,6 +208,7 @@ pub(super) enum Wish {
     Cancel(WorkId),
     /// Of this step, or of everything.
     Pause(Option<WorkId>),
+    Halt(Option<WorkId>),
     Unpause(Option<WorkId>),
     /// At most so many steps at a time.
     Slots(u32),
@@ -224,6 +232,8 @@ impl Wish {
             Ask::Cancel(Some(step)) => called(&step).map(Wish::Cancel),
             Ask::Pause(None) => Some(Wish::Pause(None)),
             Ask::Pause(Some(step)) => called(&step).map(|work| Wish::Pause(Some(work))),
+            Ask::Halt(None) => Some(Wish::Halt(None)),
+            Ask::Halt(Some(step)) => called(&step).map(|work| Wish::Halt(Some(work))),
             Ask::Unpause(None) => Some(Wish::Unpause(None)),
             Ask::Unpause(Some(step)) => called(&step).map(|work| Wish::Unpause(Some(work))),
         }

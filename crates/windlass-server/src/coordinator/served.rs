@@ -656,10 +656,10 @@ impl ServedRun {
         id: OrderId,
         mode: StopMode,
     ) -> Result<(), StoreError> {
-        match self.orders.get(&id) {
-            Some(token) => transaction.orders().wish(*token, &to_text(&WishText::from(mode))),
-            None => Ok(()),
-        }
+        let Some(token) = self.orders.get(&id) else { return Ok(()) };
+        let left = id.work().and_then(|work| self.state.schedule().attempt_left(work));
+        let until = left.map(|left| transaction.now().at.after(left));
+        transaction.orders().wish(*token, &to_text(&WishText::of(mode, until)))
     }
 
     fn write_records(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {

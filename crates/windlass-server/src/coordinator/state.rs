@@ -335,6 +335,11 @@ impl RunState {
             }
             Some(Wish::Unpause(work)) => {
                 let _ = run.schedule.apply(work.map_or(Input::UnpauseAll, Input::Unpause));
+                self.steps.go_on(run);
+            }
+            Some(Wish::Halt(work)) => {
+                let works = work.map_or_else(|| self.steps.works(), |work| vec![work]);
+                works.into_iter().for_each(|work| self.steps.halt(run, work));
             }
             Some(Wish::Slots(slots)) => run.schedule.set_slots(slots),
             Some(Wish::Remove(work)) => run.schedule.remove(work),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Ending, Fact, Grant, Happening, Name, WorkId};
+use windlass_core::{Ending, Fact, Grant, Happening, Name, Phase, WorkId, WorkState};
 use windlass_store::{
     AttemptEnd, AttemptRecord, ClockReading, GuardWait, Process, RunEnd, RunListing, RunOutcome,
     RunRecord, Store, StoreError, StoredLease, Transaction, WalSnapshot,
@@ -395,8 +395,9 @@ impl Journal<'_> {
         let step = self.schedule.step(work);
         let phase = self.schedule.engine().phase(work);
         let state = phase.map_or(StepState::Waiting, StepState::of);
+        let is_under_way = phase.map(Phase::state) == Some(WorkState::Running);
         let state = match state {
-            StepState::Running if !self.state.goes_on() => StepState::Interrupted,
+            _ if is_under_way && !self.state.goes_on() => StepState::Interrupted,
             state => state,
         };
         let last = attempts.last().map(|last| last.started_ms);

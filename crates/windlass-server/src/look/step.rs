@@ -36,7 +36,7 @@ pub struct StepView {
 pub enum StepState {
     /// It has to wait, or its turn has not come.
     Waiting,
-    /// Only a pause keeps it from its turn.
+    /// Only a pause keeps it from its turn, or its processes were stopped.
     Paused,
     /// It will be tried again at this time.
     Retrying {
@@ -63,7 +63,7 @@ impl StepState {
     pub(crate) fn of(phase: Phase) -> Self {
         match phase {
             Phase::Delayed { due } => StepState::Retrying { at_ms: millis(due) },
-            Phase::Paused => StepState::Paused,
+            Phase::Paused | Phase::Halted => StepState::Paused,
             Phase::Skipped => StepState::Skipped,
             phase => match phase.state() {
                 WorkState::Pending => StepState::Waiting,

@@ -11,7 +11,7 @@ use super::Schedule;
 /// The times that decide about the deadline of a run.
 pub(super) struct RunTimes {
     pub(super) began: Timestamp,
-    /// When the latest attempt of each work began.
+    /// When the latest replayed attempt of each work began.
     pub(super) starts: BTreeMap<WorkId, Timestamp>,
     /// Whether a user has retried works of the ended run, which then has no deadline.
     pub(super) reopened: bool,
@@ -68,8 +68,7 @@ impl Schedule {
     /// Returns for how long the attempt of `work` that is under way may still run; none if nothing limits
     /// it now.
     pub(crate) fn attempt_left(&self, work: WorkId) -> Option<Duration> {
-        let began = self.began_attempt(work);
-        let own = self.step(work).ending.timeout.map(|timeout| began.after(timeout));
+        let own = self.engine.expires(work);
         let counts = !self.times.reopened && self.engine.all_paused_since().is_none();
         let whole = self.deadline().filter(|_| counts);
         let until = own.into_iter().chain(whole).min()?;

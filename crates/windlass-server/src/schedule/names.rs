@@ -56,7 +56,6 @@ impl Schedule {
     /// Begins a granted work, which has all names that it needs.
     pub(crate) fn begin(&mut self, grant: Grant) -> Result<(), Rejected> {
         self.apply(Input::Begin(grant))?;
-        self.times.starts.insert(grant.work, self.now());
         self.names.queued.remove(&grant.work);
         Ok(())
     }

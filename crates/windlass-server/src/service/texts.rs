@@ -53,7 +53,9 @@ pub(crate) enum WishText {
         grace_ms: u64,
     },
     Kill,
-    /// It goes on, and this is its new time limit.
+    /// Its processes are stopped for a while.
+    Halt,
+    /// It goes on, also after it was stopped, and this is its new time limit.
     Limit {
         until: Option<u64>,
     },
@@ -123,18 +125,19 @@ impl OrderText {
     }
 }
 
-impl From<StopMode> for WishText {
-    fn from(mode: StopMode) -> Self {
+impl WishText {
+    /// Returns the wish for an order, which may go on until then if it is not to end.
+    pub(crate) fn of(mode: StopMode, until: Option<Timestamp>) -> Self {
         let millis = |grace: Duration| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         match mode {
             StopMode::Ask { grace } => WishText::Ask { grace_ms: millis(grace) },
             StopMode::Finish { grace } => WishText::Finish { grace_ms: millis(grace) },
             StopMode::Kill => WishText::Kill,
+            StopMode::Halt => WishText::Halt,
+            StopMode::Continue => WishText::limit(until),
         }
     }
-}
 
-impl WishText {
     /// Returns the wish for an order that may go on until then.
     pub(crate) fn limit(until: Option<Timestamp>) -> Self {
         WishText::Limit { until: until.map(Timestamp::as_nanos) }

@@ -441,8 +441,9 @@ impl<A: Attempts<OrderToken>> Duty<A> {
                 let now = self.store.now().at;
                 let left = until.map(|until| Timestamp::from_nanos(until).since(now));
                 self.attempts.set_limit(taken.id, left);
-                return Ok(());
+                StopMode::Continue
             }
+            Some(WishText::Halt) => StopMode::Halt,
             Some(WishText::Ask { grace_ms }) => StopMode::Ask { grace: grace(grace_ms) },
             Some(WishText::Finish { grace_ms }) => StopMode::Finish { grace: grace(grace_ms) },
             Some(WishText::Kill) | None => StopMode::Kill,

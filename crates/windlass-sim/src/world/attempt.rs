@@ -98,7 +98,10 @@ impl RandomWorld {
     pub(super) fn steer(&mut self, side: usize) {
         let Some((_, grant)) = self.any_attempt(side) else { return };
         let before = self.phase(side, grant.work);
-        let input = match self.random.within(0..10) {
+        let input = match self.random.within(0..11) {
+            10 if before == Phase::Halted => Input::Continue(grant),
+            10 => Input::Halt(grant),
+            _ if before == Phase::Halted && self.random.one_in(2) => Input::Continue(grant),
             0 => Input::StopChildren(grant.work),
             1 | 2 => Input::Join(grant),
             _ if before == Phase::Suspended => Input::ResumeRequested(grant),

@@ -95,6 +95,7 @@ impl RandomWorld {
             Phase::WaitingOutside => Some(Input::Notify(work)),
             Phase::Gated => Some(Input::Open(work)),
             Phase::Suspended => Some(Input::ResumeRequested(grant)),
+            Phase::Halted => Some(Input::Continue(grant)),
             Phase::Running if engine.children(work).open() > 0 => Some(Input::Join(grant)),
             _ => None,
         }

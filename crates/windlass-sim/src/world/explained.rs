@@ -58,6 +58,9 @@ impl Trial {
     /// Checks the reasons of the work. Returns which kind they are.
     fn verify(mut self, gate_is_closed: bool) -> &'static str {
         let reasons = self.reasons();
+        if self.phase() == Phase::Halted {
+            return self.verify_halt(&reasons);
+        }
         if reasons.iter().any(|reason| matches!(reason, Reason::Paused | Reason::AllPaused)) {
             return self.verify_pauses();
         }
@@ -107,6 +110,16 @@ impl Trial {
             phase => assert_eq!((self.phase(), self.reasons()), (phase, reasons)),
         }
         "explained: paused"
+    }
+
+    /// Checks that the attempt runs once it continues.
+    fn verify_halt(&mut self, reasons: &[Reason]) -> &'static str {
+        assert!(!reasons.is_empty(), "a halted attempt waits for the end of a pause");
+        let attempt = self.engine.attempts(self.work).expect("it is known");
+        let grant = Grant { work: self.work, attempt };
+        self.apply(Input::Continue(grant)).expect("it was halted");
+        assert_eq!(self.phase(), Phase::Running);
+        "explained: halted"
     }
 
     fn works_not_paused(&self) -> Vec<(WorkId, Phase)> {

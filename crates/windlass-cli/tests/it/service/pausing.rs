@@ -137,3 +137,87 @@ fn a_retry_of_a_run_that_ended_while_it_was_paused_starts() {
     service.bench.write("good", "");
     service.bench.ends_with(0, &["retry", &run]);
 }
+
+/// A step that counts, in a process that its shell has started, in a session of its own.
+const COUNTS: &str = "[step.a]\ntimeout = '3s'\n\
+    run = 'setsid sh -c \"while ! test -e go; do echo x >> ticks; sleep 0.01; done\" & wait'\n\
+    [step.b]\nafter = ['a']\nrun = 'true'\n";
+
+/// Checks that the step counts no more, over a time that is longer than its timeout, and is shown as paused.
+fn check_stopped(bench: &Bench, run: &str) {
+    let ticks = || bench.read("ticks").lines().count();
+    let is_still = || {
+        let before = ticks();
+        thread::sleep(Duration::from_millis(200));
+        ticks() == before
+    };
+    eventually("it is stopped", is_still);
+    let before = ticks();
+    // The passing of the timeout is what is tested.
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(ticks(), before);
+    let why = stdout(&bench.call(&["why", &format!("{run}/a")]));
+    assert!(why.starts_with("a is paused\n  - the "), "{why}");
+    assert!(stdout(&bench.call(&["ps"])).contains("0/2"), "it has not ended");
+}
+
+#[test]
+fn a_stopped_run_continues_with_all_of_its_time() {
+    let mut service = Service::with(COUNTS, "1");
+    let run = service.submit(&[]);
+    service.bench.await_file("ticks");
+    service.bench.ends_with(0, &["pause", &run, "--stop"]);
+    check_stopped(&service.bench, &run);
+    // Another scheduler finds the step as it is.
+    service.kill(0);
+    service.start(&["serve", "--no-worker"]);
+    eventually("it leads", || service.said().contains("schedules the submitted runs"));
+    service.bench.ends_with(0, &["unpause", &run]);
+    let ticks = service.bench.read("ticks");
+    eventually("it counts", || service.bench.read("ticks") != ticks);
+    service.bench.write("go", "");
+    service.wait(&run, 0);
+}
+
+#[test]
+fn a_stopped_step_is_ended_by_its_timeout_once_it_continues() {
+    let service = Service::with(COUNTS, "1");
+    let run = service.submit(&[]);
+    service.bench.await_file("ticks");
+    let step = format!("{run}/a");
+    service.bench.ends_with(0, &["pause", &step, "--stop"]);
+    check_stopped(&service.bench, &run);
+    service.bench.ends_with(0, &["unpause", &step]);
+    service.wait(&run, 1);
+    assert!(
+        service.shown(&["why", &step]).contains("timed out after 3s"),
+        "{}",
+        service.shown(&["why", &step])
+    );
+}
+
+#[test]
+fn stopped_steps_are_cancelled_and_interrupted_like_others() {
+    let service = Service::with(COUNTS, "1");
+    let run = service.submit(&[]);
+    service.bench.await_file("ticks");
+    service.bench.ends_with(0, &["pause", &run, "--stop"]);
+    service.is_shown(&["why", &format!("{run}/a")], "a is paused");
+    service.bench.ends_with(0, &["cancel", &run]);
+    service.wait(&run, 3);
+
+    let bench = Bench::new();
+    bench.write("flow.toml", COUNTS);
+    let leader = bench.start(&["run", "flow.toml"]);
+    bench.await_file("ticks");
+    bench.ends_with(0, &["pause", "last", "--stop"]);
+    check_stopped(&bench, "last");
+    signal(&leader, Signal::INT);
+    assert_eq!(leader.wait_with_output().expect("it ends").status.code(), Some(130));
+    let resumed = bench.start(&["resume"]);
+    eventually("it is paused", || stdout(&bench.call(&["ps"])).contains("windlass unpause"));
+    bench.write("go", "");
+    bench.ends_with(0, &["unpause", "last"]);
+    let output = resumed.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+}

@@ -124,6 +124,11 @@ impl Clock {
         times.filter_map(|(work, times)| Some((times.start_deadline(now)?, *work))).collect()
     }
 
+    /// Returns when the attempt of `work` reaches its time limit, while its clock runs.
+    pub(in crate::engine) fn expires(&self, work: WorkId) -> Option<Timestamp> {
+        self.times.get(&work)?.expires
+    }
+
     /// Sets a timer of `work` for `due`.
     pub(super) fn arm(&mut self, due: Timestamp, work: WorkId) {
         self.timers.insert((due, work));

@@ -91,6 +91,7 @@ fn phase_number(phase: Phase) -> u64 {
         Phase::Resuming => 12,
         Phase::Joining => 13,
         Phase::Paused => 14,
+        Phase::Halted => 15,
     }
 }
 

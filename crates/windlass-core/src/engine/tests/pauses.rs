@@ -154,3 +154,30 @@ fn a_paused_work_can_be_cancelled_and_its_retry_is_not_paused() {
     bench.apply(Input::Reopen(work)).expect("it was cancelled");
     assert_eq!(bench.start().work, work);
 }
+
+#[test]
+fn a_halted_attempt_holds_its_slot_and_has_all_of_its_time() {
+    let mut bench = Bench::new(1);
+    let timeout = Some(Duration::from_millis(10));
+    let work = bench.add_with(&[], Extras { timeout, ..Extras::default() });
+    let other = bench.add(&[], 0);
+    let grant = bench.start();
+    bench.now = at(4);
+    bench.apply(Input::Halt(grant)).expect("it runs");
+    assert_eq!((bench.engine.phase(work), bench.engine.next_wakeup()), (Some(Phase::Halted), None));
+    assert_eq!(bench.reasons(work), [Reason::Paused]);
+    bench.now = at(1000);
+    assert_eq!(bench.take(), None, "{other} waits for the slot");
+    bench.apply(Input::Continue(grant)).expect("it was halted");
+    assert_eq!(bench.engine.expires(work), Some(at(1006)));
+    let facts = bench.facts.len();
+    bench.apply(Input::Continue(grant)).expect("it changes nothing");
+    assert_eq!(bench.facts.len(), facts);
+    bench.apply(Input::Halt(grant)).expect("it runs");
+    bench.apply(Input::Cancel(work)).expect("it has not ended");
+    bench.finish(grant, Outcome::Success).expect("it is under way");
+    assert_eq!(bench.engine.phase(work), Some(Phase::Cancelled));
+    assert_eq!(bench.start().work, other);
+    let replayed = bench.replayed(&[Extras { timeout, ..Extras::default() }, Extras::default()]);
+    assert_eq!(replayed.digest(), bench.engine.digest());
+}

@@ -1,6 +1,6 @@
 //! Executes orders in this process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -44,6 +44,8 @@ pub(crate) struct LocalAttempts<K: OrderKey = OrderId> {
     running: BTreeMap<Job, K>,
     /// The jobs of those orders.
     jobs: BTreeMap<K, Job>,
+    /// The jobs whose processes were stopped for a while.
+    halted: BTreeSet<Job>,
     /// The number of the last job.
     last_job: u64,
     timers: Timers,
@@ -92,6 +94,7 @@ impl<K: OrderKey> LocalAttempts<K> {
             room: RoomQueue::default(),
             running: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            halted: BTreeSet::new(),
             last_job: 0,
             timers: Timers::default(),
             checks: Checks::default(),
@@ -144,10 +147,16 @@ impl<K: OrderKey> LocalAttempts<K> {
 
     fn launch(&mut self, ready: ReadyProcess<K>) -> Result<(), (Box<ReadyProcess<K>>, io::Error)> {
         let ReadyProcess { id, prepared, limits, start_by } = ready;
+        let job = prepared.job();
         self.processes.start(prepared).map_err(|not| {
             let NotStarted { prepared, error } = *not;
             (Box::new(ReadyProcess { id, prepared, limits, start_by }), error)
-        })
+        })?;
+        if self.halted.contains(&job) {
+            // It was stopped while it waited for room; what cannot be read of it goes on.
+            let _ = self.processes.stop(job);
+        }
+        Ok(())
     }
 
     /// Starts the orders that wait for room, if a process may have given some back.
@@ -217,6 +226,7 @@ impl<K: OrderKey> LocalAttempts<K> {
     /// Returns the order of a job that runs no more.
     fn forget(&mut self, job: Job) -> Option<K> {
         self.timers.remove(job);
+        self.halted.remove(&job);
         let id = self.running.remove(&job)?;
         self.jobs.remove(&id);
         Some(id)
@@ -310,6 +320,15 @@ impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
                 }
                 self.processes.ask_to_end(job, grace).map_err(cannot_end)
             }
+            StopMode::Halt => {
+                self.timers.set_limit(job, None);
+                self.halted.insert(job);
+                self.processes.stop(job).map_err(cannot_stop)
+            }
+            StopMode::Continue if self.halted.remove(&job) => {
+                self.processes.resume(job).map_err(cannot_stop)
+            }
+            StopMode::Continue => Ok(()),
             StopMode::Finish { grace } => {
                 self.timers.kill_after(job, grace);
                 self.processes.ask_rest_to_end(job, grace).map_err(cannot_end)
@@ -396,6 +415,10 @@ fn why_not(command: &CommandSpec, error: &io::Error) -> (i32, String) {
 
 fn cannot_wait(source: io::Error) -> RunError {
     RunError::Io { what: "processes cannot be waited for", source }
+}
+
+fn cannot_stop(source: io::Error) -> RunError {
+    RunError::Io { what: "the processes of the run cannot be stopped", source }
 }
 
 fn cannot_end(source: io::Error) -> RunError {

@@ -364,6 +364,30 @@ impl Steps {
         }
     }
 
+    /// Stops the command of a step, if it runs. What follows a command goes on.
+    pub(super) fn halt(&mut self, run: &mut RunContext, work: WorkId) {
+        let runs = run.schedule.engine().phase(work) == Some(Phase::Running);
+        let is_command =
+            self.running.get(&work).is_some_and(|attempt| attempt.stage == Stage::Command);
+        if runs && is_command {
+            let grant = run.latest(work);
+            run.schedule.apply(Input::Halt(grant)).expect("it is under way");
+            run.effects.stops.push((OrderId::Command(grant), StopMode::Halt));
+        }
+    }
+
+    /// Lets the commands continue that were stopped and that no pause keeps.
+    pub(super) fn go_on(&self, run: &mut RunContext) {
+        for work in run.schedule.works_in(|phase| phase == Phase::Halted) {
+            let engine = run.schedule.engine();
+            if !engine.is_paused(work) && engine.all_paused_since().is_none() {
+                let grant = run.latest(work);
+                run.schedule.apply(Input::Continue(grant)).expect("it was stopped");
+                run.effects.stops.push((OrderId::Command(grant), StopMode::Continue));
+            }
+        }
+    }
+
     /// Returns the orders for each `finally` that is due after a commit.
     pub(super) fn take_due_orders(&mut self, run: &RunContext) -> Vec<Order> {
         let mut works = std::mem::take(&mut self.due_finally);

@@ -107,6 +107,7 @@ impl Case {
             running: Vec::new(),
             pending: Vec::new(),
             outside: self.outside.into(),
+            halted: Vec::new(),
         };
         let steps: Vec<_> = schedule.plan().steps.iter().map(|step| step.name.clone()).collect();
         let mut run = RunLoop::new(RunState::new(schedule, identity), journal, attempts);

@@ -85,6 +85,67 @@ fn a_cancelled_run_stops_what_runs_and_starts_nothing_more() {
 }
 
 #[test]
+fn a_paused_run_starts_nothing_and_its_deadline_stands_still() {
+    let text = "concurrency = 1\ndeadline = '20s'\n[step.a]\nrun = 'x'\npriority = 1\n\
+        retry = { count = 1, delay = '1s' }\n[step.b]\nrun = 'x'\n";
+    let told = Case::of(text)
+        .at(2, Outside::Request("pause"))
+        .at(60, Outside::Request("unpause"))
+        .lead(|id| Script::Exit(5, i32::from(id == command(0, 1))));
+    assert_ended(&told, End::Succeeded, Some(RunOutcome::Succeeded));
+    let notice = |what: &str| Seen::Notice(what.to_owned());
+    assert_seen(
+        &told,
+        &[
+            (0, Seen::Start(command(0, 1))),
+            (0, changed("a", WorkState::Running, 1)),
+            (
+                2,
+                notice(
+                    "paused: what runs may end, and nothing starts; to continue: windlass unpause 1",
+                ),
+            ),
+            (5, changed("a", WorkState::Pending, 1)),
+            (60, Seen::Start(command(0, 2))),
+            (60, changed("a", WorkState::Running, 2)),
+            (60, notice("continues after a pause")),
+            (65, Seen::Start(command(1, 1))),
+            (65, changed("a", WorkState::Success, 2)),
+            (65, changed("b", WorkState::Running, 1)),
+            (70, changed("b", WorkState::Success, 1)),
+        ],
+    );
+}
+
+#[test]
+fn a_halted_command_has_the_rest_of_its_time_when_it_continues() {
+    let text = "[step.a]\nrun = 'x'\ntimeout = '10s'\n[step.b]\nrun = 'x'\n";
+    let grace = Duration::from_secs(10);
+    for (takes, end) in [(9, WorkState::Success), (11, WorkState::Failed)] {
+        let told = Case::of(text)
+            .at(4, Outside::Request("pause a"))
+            .at(4, Outside::Request("halt a"))
+            .at(50, Outside::Request("unpause a"))
+            .lead(move |id| Script::Exit(if id == command(0, 1) { takes } else { 6 }, 0));
+        let stopped = (56, Seen::Stop(command(0, 1), StopMode::Ask { grace }));
+        let at = if end == WorkState::Success { 55 } else { 56 };
+        let mut expected = vec![
+            (0, Seen::Start(command(0, 1))),
+            (0, Seen::Start(command(1, 1))),
+            (0, changed("a", WorkState::Running, 1)),
+            (0, changed("b", WorkState::Running, 1)),
+            (4, Seen::Stop(command(0, 1), StopMode::Halt)),
+            (4, Seen::Waits("a".to_owned(), "the end of a pause".to_owned())),
+            (6, changed("b", WorkState::Success, 1)),
+            (50, Seen::Stop(command(0, 1), StopMode::Continue)),
+        ];
+        expected.extend((end == WorkState::Failed).then_some(stopped));
+        expected.push((at, changed("a", end, 1)));
+        assert_eq!(told.world.seen, expected);
+    }
+}
+
+#[test]
 fn a_lost_attempt_is_tried_again_and_uses_up_no_retry() {
     let text = "[step.a]\nrun = 'x'\n";
     let told = Case::of(text).lead(|id| match id == command(0, 1) {

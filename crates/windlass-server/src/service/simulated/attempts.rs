@@ -86,6 +86,8 @@ impl Attempts<OrderToken> for SimulatedAttempts {
             // Some processes take their time.
             StopMode::Ask { grace } => (machine.within(0..nanos(grace).max(1)), SIGTERM),
             StopMode::Finish { grace } => (nanos(grace), 9),
+            // The children end when they would have ended, as those do that end just before they are stopped.
+            StopMode::Halt | StopMode::Continue => return Ok(()),
         };
         let ends = machine.at() + after;
         machine.signal_children(ends, signal, |child| child.token == id.token);

@@ -51,6 +51,8 @@ pub(in crate::coordinator::tests) struct FakeAttempts {
     /// What happens, and when, in seconds.
     pub(super) pending: Vec<(u64, News)>,
     pub(super) outside: VecDeque<(u64, Outside)>,
+    /// What happens to orders that were stopped, so many seconds after they continue.
+    pub(super) halted: Vec<(u64, News)>,
 }
 
 impl FakeAttempts {
@@ -170,8 +172,22 @@ impl Attempts for FakeAttempts {
             News::Report(Report::Ended { id: of, .. } | Report::Lost { id: of, .. }) => *of == id,
             _ => false,
         };
-        self.pending.retain(|(_, news)| !of_it(news));
         let now = self.world.borrow().seconds();
+        let of_order = self.pending.extract_if(.., |(_, news)| of_it(news));
+        match (id, mode) {
+            (_, StopMode::Halt) => {
+                self.halted.extend(of_order.map(|(at, news)| (at - now, news)));
+                return Ok(());
+            }
+            (_, StopMode::Continue) => {
+                drop(of_order);
+                let continued = self.halted.extract_if(.., |(_, news)| of_it(news));
+                self.pending.extend(continued.map(|(left, news)| (now + left, news)));
+                return Ok(());
+            }
+            _ => drop(of_order),
+        }
+        self.halted.retain(|(_, news)| !of_it(news));
         match (id, mode) {
             (OrderId::Check { .. }, _) => {
                 let end = CheckEnd::Stopped;
@@ -182,6 +198,7 @@ impl Attempts for FakeAttempts {
             (_, StopMode::Finish { grace }) => {
                 self.end(now + grace.as_secs(), id, Exit::Signal(9));
             }
+            (_, StopMode::Halt | StopMode::Continue) => unreachable!("they end nothing"),
         }
         Ok(())
     }
