@@ -11,6 +11,8 @@
 mod channel;
 mod idle;
 mod many;
+mod pueue;
+mod queue;
 mod restart;
 mod service;
 mod start;
@@ -27,9 +29,10 @@ use crate::windlass::Windlass;
 /// Measures a section, with fewer samples if that is asked for.
 type Section = fn(&Windlass, Extent, &mut Table);
 
-const SECTIONS: [(&str, Section); 5] = [
+const SECTIONS: [(&str, Section); 6] = [
     ("start", start::run),
     ("thousand", thousand::run),
+    ("queue", queue::run),
     ("many", many::run),
     ("restart", restart::run),
     ("idle", idle::run),
