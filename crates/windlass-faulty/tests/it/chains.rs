@@ -206,7 +206,9 @@ fn slots_are_taken_over_after_the_chains_of_killed_holders() {
 #[test]
 fn a_worker_begins_after_the_chains_of_its_killed_life() {
     let times = rounds(6, 300);
-    let flow = format!("[step.a]\nrun = ['{STEP}', 'lock=x', 'child=chain', 'kill=worker']\n");
+    let flow = format!(
+        "[step.a]\ncrash_limit = {times}\nrun = ['{STEP}', 'lock=x', 'child=chain', 'kill=worker']\n"
+    );
     let chains = Chains::with_flow(&flow);
     let mut scheduler = chains.command(&["serve", "--no-worker"]).spawn().expect("it runs");
     assert!(chains.call(&["submit", "flow.toml"]).success(), "{}", chains.read("stderr"));
