@@ -256,6 +256,23 @@ fn an_attempt_whose_order_was_never_placed_gives_its_names_back() {
 }
 
 #[test]
+fn a_late_command_that_has_lost_its_lock_does_not_run_under_another_scheduler() {
+    let locked = FlowStep { lock: Some(0), ..FlowStep::of(5) };
+    let world = World::quiet(vec![Flow::of(vec![locked.clone(), locked])]);
+    let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));
+    act(&[USER, WORKERS[0]]);
+    let worker = world.machine.running()[0];
+    act(&[SCHEDULERS[0], SCHEDULERS[0], WORKERS[1]]);
+    let scheduler = world.machine.running()[1];
+    world.machine.suspend(worker, Duration::from_secs(600));
+    world.let_time_pass(nanos(Duration::from_secs(65)));
+    // The other step finds the hold stale, has what is left of it ended, and takes the lock.
+    act(&[SCHEDULERS[0]; 3]);
+    world.machine.end_process(scheduler);
+    world.end();
+}
+
+#[test]
 fn a_finally_that_another_worker_executes_holds_the_lock_of_its_step() {
     let locked = FlowStep { lock: Some(0), finally: true, ..FlowStep::of(5) };
     let world = World::quiet(vec![Flow::of(vec![locked.clone(), locked])]);

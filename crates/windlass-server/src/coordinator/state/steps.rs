@@ -285,6 +285,11 @@ impl Steps {
         };
         if let Some(name) = lost_name {
             order.command = Err(lost(name));
+        } else if let OrderId::Command(grant) = id
+            && self.names(grant.work).is_empty()
+        {
+            // Only what holds names can be late, and an earlier scheduler has seen these go.
+            order.command = Err(format!("the names that it held were lost, {PAUSED}"));
         }
         run.effects.orders.push(order);
     }
