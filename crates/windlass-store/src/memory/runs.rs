@@ -11,12 +11,13 @@ use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunRecord};
 use crate::step::{AttemptRecord, Decision, GuardWait};
 use crate::tables::{RunTables, StepTables};
+use crate::wakeup::unique;
 
 #[derive(Clone, Default)]
 pub(super) struct Runs {
     records: BTreeMap<String, (RunRecord, RunListing)>,
-    /// The number of the last run. Its id follows from it, so that tests can be repeated.
-    last: u32,
+    /// The number of the last run, if the ids of runs follow from their numbers.
+    pub(super) last: Option<u32>,
     /// The ids in the order of submission.
     order: Vec<String>,
     /// In the stored form, so that tests in memory notice a fact that has none.
@@ -50,9 +51,17 @@ impl Runs {
 impl RunTables for MemoryTransaction {
     fn new_run_id(&self) -> Result<String, StoreError> {
         let runs = &mut self.tables().runs;
-        runs.last += 1;
+        let Some(last) = &mut runs.last else {
+            loop {
+                let id = unique()?[..8].to_owned();
+                if !runs.records.contains_key(&id) {
+                    return Ok(id);
+                }
+            }
+        };
+        *last += 1;
         // Odd factors map different numbers to different ones.
-        Ok(format!("{:08x}", runs.last.wrapping_mul(0x9e37_79b1)))
+        Ok(format!("{:08x}", last.wrapping_mul(0x9e37_79b1)))
     }
 
     fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {

@@ -156,9 +156,9 @@ fn a_workflow_is_read_from_a_pipe() {
 
 /// Names that a file may have, and that everything which shows them has to bear.
 #[test]
-fn names_of_any_length_and_kind_are_shown_without_harm() {
+fn long_names_of_any_kind_are_shown_without_harm() {
     let bench = Bench::new();
-    let long = "a".repeat(70_000);
+    let long = "a".repeat(1024);
     // A workflow without a name is called after its file.
     let file = "x\u{1b}[2Jy\u{202e}\nz.toml";
     bench.write(file, &format!("[step.{long}]\nrun = 'true'\n"));

@@ -87,7 +87,7 @@ impl World {
         ];
         Arc::new(Self {
             seed,
-            memory: Memory::default(),
+            memory: Memory::repeatable(),
             faults: Faults::new(seed, odds),
             dir: tempfile::tempdir().expect("a directory"),
             lease,
