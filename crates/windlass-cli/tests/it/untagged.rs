@@ -121,14 +121,14 @@ fn resume_ends_what_has_no_environment_before_the_step_begins_again() {
 }
 
 #[test]
-fn a_worker_ends_what_has_no_environment_before_it_executes_a_step_again() {
+fn what_a_killed_worker_left_without_environment_is_ended_before_the_step_begins_again() {
     for place in Place::ALL {
         let bench = bench(place, KILLS);
         let mut scheduler = bench.start(&["serve", "--no-worker"]);
         let run = stdout(&bench.call(&["submit", "flow.toml"]));
         let killed = bench.call(&["worker", "--name", "one"]);
         assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
-        check_left(&bench, place);
+        // The guardian of the worker, the scheduler or the next worker ends it; the step looks.
         let mut worker = bench.start(&["worker", "--name", "one"]);
         let output = bench.call(&["wait", run.trim()]);
         assert!(output.status.success(), "{place:?}: {}", stderr(&output));
