@@ -6,6 +6,7 @@
 //! Everything happens in virtual time, on one thread. A [store] that repeats transactions and loses replies stands for
 //! one in a network.
 
+pub mod postgres;
 pub mod report;
 pub mod scenario;
 pub mod store;

@@ -159,6 +159,38 @@ pub enum StoreError {
     /// The caller was told to stop while it waited for another writer.
     #[error("interrupted while waiting for the store")]
     Interrupted,
+    /// The URL of a database is invalid.
+    #[error("invalid URL of a database {url:?}: {why}")]
+    DatabaseUrl {
+        /// The URL, without a password.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The database has refused something.
+    #[error("database {database}: {why}")]
+    Database {
+        /// The URL of the database, without a password.
+        database: String,
+        /// What it said.
+        why: String,
+    },
+    /// The database cannot be reached.
+    #[error("cannot reach database {database}: {why}")]
+    DatabaseAway {
+        /// The URL of the database, without a password.
+        database: String,
+        /// What has happened to the connection.
+        why: String,
+    },
+    /// The database has no store, and the caller did not want to create one.
+    #[error(
+        "there is no store in database {database}; create it with: windlass store init --state {database}"
+    )]
+    NoDatabaseStore {
+        /// The URL of the database, without a password.
+        database: String,
+    },
     /// The directory is on a network file system.
     #[error(
         "{path} is on a network file system ({kind}), which can corrupt a store; choose another directory with --state, or set WINDLASS_NETWORK_STATE=allow if only one machine uses it",

@@ -4,20 +4,19 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, PipeWriter, Write, pipe};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::io::ioctl_fionbio;
 use windlass_core::{HolderId, Name, Presence, Timestamp, Waiter};
 
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::StoreError;
 use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
+use crate::pipes::Pipes;
 use crate::process::Process;
 use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
-use crate::wakeup::{Topic, Wakeup, unique};
+use crate::wakeup::{Topic, Wakeup};
 use crate::writer_wait::OnWait;
 
 mod orders;
@@ -37,7 +36,7 @@ pub struct Memory {
 #[derive(Default)]
 struct Shared {
     tables: Mutex<MemoryTables>,
-    wakeups: Mutex<BTreeMap<(Topic, String), PipeWriter>>,
+    wakeups: Pipes,
 }
 
 #[derive(Clone, Default)]
@@ -96,26 +95,15 @@ impl Backend for Memory {
     }
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
-        let name = unique()?;
-        let failed = |source| StoreError::Io { path: "a pipe".into(), source };
-        let (reader, writer) = pipe().map_err(failed)?;
-        let set = ioctl_fionbio(&reader, true).and_then(|()| ioctl_fionbio(&writer, true));
-        set.map_err(|error| failed(error.into()))?;
-        lock(&self.shared.wakeups).insert((topic.clone(), name.clone()), writer);
-        Ok(Wakeup::new(name, reader.into()))
+        self.shared.wakeups.register(topic)
     }
 
     fn notify(&self, topic: &Topic, wakeup: &str) {
-        let mut wakeups = lock(&self.shared.wakeups);
-        let key = (topic.clone(), wakeup.to_owned());
-        if wakeups.get_mut(&key).is_some_and(|writer| !notify(writer)) {
-            wakeups.remove(&key);
-        }
+        self.shared.wakeups.notify(topic, wakeup);
     }
 
     fn notify_all(&self, topic: &Topic) {
-        let mut wakeups = lock(&self.shared.wakeups);
-        wakeups.retain(|(of, _), writer| of != topic || notify(writer));
+        self.shared.wakeups.notify_all(topic);
     }
 }
 
@@ -303,11 +291,6 @@ impl RequestTable for MemoryTransaction {
 /// Returns the place of a waiter in its queues: the smallest comes first.
 fn rank(waiter: &Waiter) -> (Reverse<i64>, u64) {
     (Reverse(waiter.priority), waiter.arrival)
-}
-
-/// Notifies a wake-up. Returns false if it has no reader; a full pipe has notifications pending.
-fn notify(wakeup: &mut PipeWriter) -> bool {
-    !matches!(wakeup.write(&[1]), Err(error) if error.kind() != ErrorKind::WouldBlock)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -39,7 +39,14 @@ pub enum Topic {
 }
 
 impl Topic {
-    fn directory(&self) -> &'static str {
+    const ALL: [Self; 6] =
+        [Self::Turn, Self::Events, Self::Requests, Self::Orders, Self::Reports, Self::Progress];
+
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|topic| topic.word() == word)
+    }
+
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Topic::Turn => "turn",
             Topic::Events => "events",
@@ -114,7 +121,7 @@ impl WakeupDir {
     }
 
     pub(crate) fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
-        let dir = self.dir.join(topic.directory());
+        let dir = self.dir.join(topic.word());
         let name = unique()?;
         let path = dir.join(&name);
         let at = |source| StoreError::Io { path: path.clone(), source };
@@ -140,12 +147,12 @@ impl WakeupDir {
     /// Notifies one wake-up. Its name was published after its reader had opened it, so without a reader
     /// it is abandoned.
     pub(crate) fn notify(&self, topic: &Topic, name: &str) {
-        notify_fifo(&self.dir.join(topic.directory()).join(name), |_| false);
+        notify_fifo(&self.dir.join(topic.word()).join(name), |_| false);
     }
 
     /// Notifies all wake-ups of a topic, except those that may still be being set up.
     pub(crate) fn notify_all(&self, topic: &Topic) {
-        let Ok(fifos) = fs::read_dir(self.dir.join(topic.directory())) else { return };
+        let Ok(fifos) = fs::read_dir(self.dir.join(topic.word())) else { return };
         fifos.filter_map(Result::ok).for_each(|fifo| notify_fifo(&fifo.path(), is_new));
     }
 }

@@ -52,6 +52,8 @@ pub struct Blocker {
     pub command: Option<String>,
     /// Whether the process is stopped, as by SIGSTOP or Ctrl-Z.
     pub suspended: bool,
+    /// Why the store cannot be reached at all.
+    pub away: Option<String>,
 }
 
 impl Blocker {
@@ -60,13 +62,22 @@ impl Blocker {
     pub fn new(path: PathBuf, pid: Option<u32>) -> Self {
         let command = pid.and_then(command_line);
         let suspended = pid.is_some_and(process::is_stopped);
-        Self { path, pid, command, suspended }
+        Self { path, pid, command, suspended, away: None }
+    }
+
+    /// Describes a store that cannot be reached.
+    #[must_use]
+    pub fn away(why: String) -> Self {
+        Self { away: Some(why), ..Self::new(PathBuf::new(), None) }
     }
 }
 
 impl fmt::Display for Blocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, pid, command, suspended } = self;
+        let Self { path, pid, command, suspended, away } = self;
+        if let Some(why) = away {
+            return f.write_str(why);
+        }
         write!(f, "{} is locked by ", path.display())?;
         let Some(pid) = pid else {
             return f.write_str(

@@ -1,12 +1,13 @@
-//! How leases and names are stored in rows: the words and numbers for core's types.
+//! How leases are read from rows.
 
 use std::time::Duration;
 
 use rusqlite::Row;
-use windlass_core::{HolderId, Lease, LeaseTerms, Name, Presence, Remains, Timestamp, Token};
+use windlass_core::{HolderId, Lease, LeaseTerms, Timestamp, Token};
 
 use crate::lease::{Owner, ProcessGroup, ProcessTree, StoredLease};
 use crate::process::Process;
+use crate::words::{items_of, name_of, presence_of, remains_of};
 
 /// The columns of a lease, in the order in which [`lease`] reads them.
 pub(super) const LEASE: &str = "kind, name, holder, token, weight, since_ns, heartbeat_ns, \
@@ -23,8 +24,7 @@ pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
     lease.weight = row.get(4)?;
     lease.last_heartbeat = Timestamp::from_nanos(row.get(6)?);
     lease.presence = presence_of(&row.get::<_, String>(9)?);
-    lease.remains =
-        if row.get::<_, String>(10)? == "none" { Remains::None } else { Remains::Possible };
+    lease.remains = remains_of(&row.get::<_, String>(10)?);
     let owner = Owner {
         since_ms: row.get(11)?,
         boot: row.get(12)?,
@@ -52,56 +52,4 @@ fn tree(row: &Row<'_>) -> rusqlite::Result<Option<ProcessTree>> {
         None => None,
     };
     Ok(Some(ProcessTree { tag, group }))
-}
-
-pub(super) fn presence_word(presence: Presence) -> &'static str {
-    match presence {
-        Presence::Presumed => "presumed",
-        Presence::Stale => "stale",
-        Presence::Gone => "gone",
-    }
-}
-
-fn presence_of(word: &str) -> Presence {
-    match word {
-        "presumed" => Presence::Presumed,
-        "stale" => Presence::Stale,
-        _ => Presence::Gone,
-    }
-}
-
-pub(super) fn remains_word(remains: Remains) -> &'static str {
-    match remains {
-        Remains::None => "none",
-        Remains::Possible => "possible",
-    }
-}
-
-pub(super) fn name_of(kind: &str, name: String) -> Name {
-    match kind {
-        "run" => Name::Run(name),
-        "scheduler" => Name::Scheduler,
-        "worker" => Name::Worker(name),
-        "semaphore" => Name::Semaphore(name),
-        "limit" => Name::Limit(name),
-        _ => Name::Lock(name),
-    }
-}
-
-/// Returns the stored form of items, of which none contains a comma.
-pub(super) fn items_text(items: &[String]) -> String {
-    items.join(",")
-}
-
-pub(super) fn items_of(text: &str) -> Vec<String> {
-    text.split(',').map(str::to_owned).collect()
-}
-
-/// Returns a span in the stored form, at most the 292 years that fit.
-pub(super) fn nanos(span: Duration) -> i64 {
-    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
-}
-
-pub(super) fn nanos_at(at: Timestamp) -> i64 {
-    i64::try_from(at.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -6,16 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use windlass_core::{CoordinationStats, HolderId, Name, Need, Timestamp, Token, Waiter};
 
-use super::rows::{
-    LEASE, items_of, items_text, lease, name_of, nanos, nanos_at, presence_word, process,
-    remains_word,
-};
+use super::rows::{LEASE, lease, process};
 use super::writer_lock::WriterLock;
 use crate::error::StoreError;
 use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::process::Process;
 use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
+use crate::words::{items_of, items_text, name_of, nanos, nanos_at, presence_word, remains_word};
 
 /// The columns of a waiter and one of its names, in the order in which [`waiter`] reads them.
 const WAITER: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \

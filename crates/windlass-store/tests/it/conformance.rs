@@ -16,10 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use windlass_sim::postgres::Server;
 use windlass_sim::store::{Faults, Odds};
 use windlass_store::{
     Backend, Claim, Claimed, Hold, HolderId, LeaseTerms, ManualClock, Memory, Name, Need, Network,
-    Process, ProcessTree, Refused, Sqlite, Store,
+    Postgres, Process, ProcessTree, Refused, Sqlite, Store,
 };
 
 /// A store over the backend under test, with its clock.
@@ -47,25 +48,37 @@ impl Fixture {
         Self { store, clock, _dir: dir }
     }
 
-    fn sqlite() -> Self {
-        Self::new(|dir| {
+    fn sqlite() -> Option<Self> {
+        Some(Self::new(|dir| {
             Box::new(Sqlite::open(dir.path(), Network::Refuse).expect("it can be made"))
-        })
+        }))
     }
 
-    fn memory() -> Self {
-        Self::new(|_| Box::new(Memory::default()))
+    fn memory() -> Option<Self> {
+        Some(Self::new(|_| Box::new(Memory::default())))
     }
 
-    fn sqlite_repeating() -> Self {
-        Self::new(|dir| {
+    fn sqlite_repeating() -> Option<Self> {
+        Some(Self::new(|dir| {
             let backend = Sqlite::open(dir.path(), Network::Refuse).expect("it can be made");
             repeating(Box::new(backend))
-        })
+        }))
     }
 
-    fn memory_repeating() -> Self {
-        Self::new(|_| repeating(Box::new(Memory::default())))
+    fn memory_repeating() -> Option<Self> {
+        Some(Self::new(|_| repeating(Box::new(Memory::default()))))
+    }
+
+    /// Returns none if PostgreSQL is not installed.
+    fn postgres() -> Option<Self> {
+        let url = Server::shared()?.new_store();
+        Some(Self::new(|_| Box::new(Postgres::create(&url).expect("it can be made"))))
+    }
+
+    fn postgres_repeating() -> Option<Self> {
+        let url = Server::shared()?.new_store();
+        let backend = Postgres::create(&url).expect("it can be made");
+        Some(Self::new(|_| repeating(Box::new(backend))))
     }
 
     /// Claims names in the form that [`needs`] parses.
@@ -177,13 +190,17 @@ macro_rules! suite {
         suite!(@backend memory $($module: $($test)*;)*);
         suite!(@backend sqlite_repeating $($module: $($test)*;)*);
         suite!(@backend memory_repeating $($module: $($test)*;)*);
+        suite!(@backend postgres $($module: $($test)*;)*);
+        suite!(@backend postgres_repeating $($module: $($test)*;)*);
     };
     (@backend $backend:ident $($module:ident: $($test:ident)*;)*) => {
         mod $backend {
             $($(
                 #[test]
                 fn $test() {
-                    super::$module::$test(&mut super::Fixture::$backend());
+                    if let Some(mut fixture) = super::Fixture::$backend() {
+                        super::$module::$test(&mut fixture);
+                    }
                 }
             )*)*
         }

@@ -1,0 +1,257 @@
+//! The backend for many machines: a database of PostgreSQL.
+//!
+//! A transaction first locks the row of the store's counters, so writers go one after the other and a
+//! statement sees every commit before it (READ COMMITTED). If the connection is lost or another
+//! transaction gets in the way, the transaction is repeated; if the answer to a commit is lost, the server
+//! is asked what has become of it. Commits are always synced: a holder may outlive a crash of the server.
+
+mod listener;
+mod orders;
+mod runs;
+mod schema;
+mod session;
+mod tables;
+mod target;
+mod wait;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::listener::{Listener, notification};
+use self::session::Session;
+use self::tables::PostgresTables;
+use self::target::Target;
+pub use self::target::{is_database, without_password};
+use self::wait::Wait;
+use crate::backend::{Backend, Durability, Opener, TransactionBody};
+use crate::error::StoreError;
+use crate::wakeup::{Topic, Wakeup};
+use crate::writer_wait::OnWait;
+
+/// How long a reader tries to reach the database.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait before the first and before later attempts to reach the database.
+const RECONNECT: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+
+/// A connection to a store in a database.
+pub struct Postgres {
+    target: Arc<Target>,
+    listener: Listener,
+    id: String,
+    /// None after the connection was lost.
+    session: Option<Session>,
+}
+
+/// How one attempt at a transaction has failed.
+enum Failure {
+    /// Nothing was committed, and a repetition may succeed.
+    Repeatable(StoreError),
+    /// Nothing was committed, or nobody can know.
+    Final(StoreError),
+}
+
+impl Postgres {
+    /// Opens the store in the database that `url` names. Fails if there is none.
+    pub fn open(url: &str) -> Result<Self, StoreError> {
+        Self::connect(Arc::new(Target::parse(url)?), Listener::default())
+    }
+
+    /// Creates a store in the database that `url` names, unless there is one, and opens it.
+    pub fn create(url: &str) -> Result<Self, StoreError> {
+        let target = Target::parse(url)?;
+        schema::prepare(&Session::open(&target)?, &target)?;
+        Self::open(url)
+    }
+
+    /// Returns the id of the store.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the URL of the database without a password.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.target.to_string()
+    }
+
+    fn connect(target: Arc<Target>, listener: Listener) -> Result<Self, StoreError> {
+        let session = Session::open(&target)?;
+        let id = schema::check(&session, &target)?;
+        Ok(Self { target, listener, id, session: Some(session) })
+    }
+
+    /// Returns the connection, a new one if the last was lost.
+    fn session(&mut self) -> Result<&Session, Failure> {
+        if self.session.as_ref().is_none_or(Session::is_closed) {
+            let session = Session::open(&self.target).map_err(of_connecting)?;
+            let id = schema::check(&session, &self.target).map_err(of_connecting)?;
+            if id != self.id {
+                let path = self.target.to_string().into();
+                return Err(Failure::Final(StoreError::Replaced { path }));
+            }
+            self.session = Some(session);
+        }
+        Ok(self.session.as_ref().expect("it was opened above"))
+    }
+
+    /// Makes one attempt at a transaction.
+    fn attempt(&mut self, body: TransactionBody<'_>) -> Result<(), Failure> {
+        let session = self.session()?;
+        let begun = begin(session);
+        let (number, has_stalled) = begun.map_err(|error| failed(session, error))?;
+        let tables = PostgresTables::new(session, has_stalled);
+        if let Err(error) = body(&tables) {
+            return Err(failed(session, error));
+        }
+        match session.batch("COMMIT") {
+            Ok(()) => Ok(()),
+            Err(error) if session.is_closed() => self.find_out(&number, error),
+            Err(error) => Err(failed(session, error)),
+        }
+    }
+
+    /// Asks the server what has become of a transaction whose commit it did not answer.
+    fn find_out(&mut self, number: &str, error: StoreError) -> Result<(), Failure> {
+        let why = error.to_string();
+        let until = Instant::now() + READ_PATIENCE;
+        while Instant::now() < until {
+            thread::sleep(RECONNECT[1]);
+            let Ok(session) = self.session() else { continue };
+            let query = "SELECT pg_xact_status($1::text::xid8)";
+            let status = session.one(query, &[&number], |row| row.value::<Option<String>>(0));
+            match status.ok().flatten().flatten().as_deref() {
+                Some("committed") => return Ok(()),
+                Some("aborted") => return Err(Failure::Repeatable(error)),
+                _ => {}
+            }
+        }
+        Err(Failure::Final(StoreError::Unanswered { why }))
+    }
+
+    fn snapshot(&mut self, body: TransactionBody<'_>) -> Result<(), Failure> {
+        let session = self.session()?;
+        let begun = session.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        begun.map_err(|error| failed(session, error))?;
+        let read = body(&PostgresTables::new(session, false));
+        read.map_err(|error| failed(session, error))?;
+        session.batch("COMMIT").map_err(|error| failed(session, error))
+    }
+
+    fn tell(&self, topic: &Topic, wakeup: Option<&str>) {
+        if let Some(session) = &self.session {
+            // It is lost with the connection; waiters poll as well.
+            let _ = session.batch(&notification(&self.target, topic, wakeup));
+        }
+    }
+}
+
+impl Backend for Postgres {
+    fn transact(
+        &mut self,
+        _: Durability,
+        on_wait: OnWait<'_>,
+        body: TransactionBody<'_>,
+    ) -> Result<(), StoreError> {
+        let mut wait: Option<Wait> = None;
+        loop {
+            let error = match self.attempt(body) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Repeatable(error)) => error,
+            };
+            let is_away = self.session.as_ref().is_none_or(Session::is_closed);
+            let oldest = self.session.as_ref().and_then(oldest_transaction);
+            let wait = wait.get_or_insert_with(|| Wait::start(self.target.to_string()));
+            wait.observe(oldest, is_away.then(|| error.to_string()));
+            match on_wait(wait) {
+                ControlFlow::Break(error) => return Err(error),
+                // The wait for a lock has taken its time already.
+                ControlFlow::Continue(pause) if is_away => {
+                    thread::sleep(pause.min(RECONNECT[usize::from(wait.is_later())]));
+                }
+                ControlFlow::Continue(_) => {}
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
+        let until = Instant::now() + READ_PATIENCE;
+        loop {
+            match self.snapshot(body) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Repeatable(_)) if Instant::now() < until => {
+                    thread::sleep(RECONNECT[0]);
+                }
+                Err(Failure::Repeatable(error) | Failure::Final(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn opener(&self) -> Opener {
+        let (target, listener) = (Arc::clone(&self.target), self.listener.clone());
+        Box::new(move || {
+            let opened = Self::connect(Arc::clone(&target), listener.clone())?;
+            Ok(Box::new(opened))
+        })
+    }
+
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
+        self.listener.register(&self.target, topic)
+    }
+
+    fn notify(&self, topic: &Topic, wakeup: &str) {
+        self.tell(topic, Some(wakeup));
+    }
+
+    fn notify_all(&self, topic: &Topic) {
+        self.tell(topic, None);
+    }
+}
+
+/// Begins a transaction and takes the writers' turn. Returns the number by which the server knows the
+/// transaction, and whether writers were kept out meanwhile because the server was not there.
+fn begin(session: &Session) -> Result<(String, bool), StoreError> {
+    session.batch("BEGIN; SET LOCAL lock_timeout = '250ms'")?;
+    let query =
+        "SELECT pg_current_xact_id()::text, server IS DISTINCT FROM pg_postmaster_start_time(),
+        server IS NOT NULL FROM meta FOR UPDATE";
+    let found = session.one(query, &[], |row| {
+        Ok((row.value::<String>(0)?, row.value::<bool>(1)?, row.value::<bool>(2)?))
+    })?;
+    let (number, is_new, was_served) = found.expect("a store has one row of counters");
+    if is_new {
+        session.execute("UPDATE meta SET server = pg_postmaster_start_time()", &[])?;
+    }
+    Ok((number, is_new && was_served))
+}
+
+/// Ends a transaction that has failed.
+fn failed(session: &Session, error: StoreError) -> Failure {
+    let is_repeatable = session.is_repeatable();
+    // A lost connection has ended it already.
+    let _ = session.batch("ROLLBACK");
+    match is_repeatable {
+        true => Failure::Repeatable(error),
+        false => Failure::Final(error),
+    }
+}
+
+fn of_connecting(error: StoreError) -> Failure {
+    match error {
+        StoreError::DatabaseAway { .. } => Failure::Repeatable(error),
+        error => Failure::Final(error),
+    }
+}
+
+/// Returns the oldest transaction of the server that has not ended.
+fn oldest_transaction(session: &Session) -> Option<String> {
+    let query = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text";
+    session.one(query, &[], |row| row.value(0)).ok().flatten()
+}

@@ -1,0 +1,100 @@
+//! Wake-ups through the database: notifications that every process of the store hears.
+//!
+//! A process listens on one connection, whatever it waits for, in a thread that ends with the last store
+//! of the process. Notifications may be lost with that connection, so all wake-ups are notified when it is
+//! back; waiters also poll, rarely.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use postgres::Client;
+use postgres::fallible_iterator::FallibleIterator;
+
+use super::target::Target;
+use crate::error::StoreError;
+use crate::pipes::Pipes;
+use crate::wakeup::{Topic, Wakeup};
+
+/// How often a listener checks whether it is still needed.
+const CHECK: Duration = Duration::from_secs(10);
+/// How long a listener waits before it connects again.
+const RECONNECT: Duration = Duration::from_millis(500);
+/// Stands for all wake-ups of a topic.
+const ALL: &str = "*";
+
+/// What this process listens for.
+#[derive(Clone, Default)]
+pub(super) struct Listener(Arc<Mutex<Option<Arc<Pipes>>>>);
+
+impl Listener {
+    /// Registers a wake-up. Once this returns, no notification is missed.
+    pub(super) fn register(
+        &self,
+        target: &Arc<Target>,
+        topic: &Topic,
+    ) -> Result<Wakeup, StoreError> {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.is_none() {
+            *current = Some(start(target)?);
+        }
+        current.as_ref().expect("it was started above").register(topic)
+    }
+}
+
+/// Starts to listen.
+fn start(target: &Arc<Target>) -> Result<Arc<Pipes>, StoreError> {
+    let pipes = Arc::new(Pipes::default());
+    let connection = listen(target)?;
+    let (target, weak) = (Arc::clone(target), Arc::downgrade(&pipes));
+    let listener = thread::Builder::new().name("wake-ups".to_owned());
+    let started = listener.spawn(move || hear(connection, &target, &weak));
+    started.map_err(|source| StoreError::SystemQuery { what: "a thread for wake-ups", source })?;
+    Ok(pipes)
+}
+
+/// Returns the statement that notifies one wake-up of a topic, or all.
+pub(super) fn notification(target: &Target, topic: &Topic, wakeup: Option<&str>) -> String {
+    // The names of wake-ups are UUIDs, but come out of the database.
+    let wakeup = wakeup.unwrap_or(ALL).replace('\'', "");
+    format!("NOTIFY {}, '{} {wakeup}'", channel(target), topic.word())
+}
+
+fn channel(target: &Target) -> String {
+    format!("windlass_{}", target.schema())
+}
+
+fn listen(target: &Target) -> Result<Client, StoreError> {
+    let mut client = target.connect()?;
+    let listening = client.batch_execute(&format!("LISTEN {}", channel(target)));
+    listening.map_err(|error| target.error(&error))?;
+    Ok(client)
+}
+
+/// Passes on notifications until no store of this process is left.
+fn hear(mut connection: Client, target: &Target, pipes: &Weak<Pipes>) {
+    loop {
+        let heard = connection.notifications().timeout_iter(CHECK).next();
+        let Some(pipes) = pipes.upgrade() else { return };
+        match heard {
+            Ok(Some(notification)) => pass_on(notification.payload(), &pipes),
+            Ok(None) if !connection.is_closed() => {}
+            _ => match listen(target) {
+                Ok(again) => {
+                    connection = again;
+                    pipes.notify_those(|_, _| true);
+                }
+                Err(_) => thread::sleep(RECONNECT),
+            },
+        }
+    }
+}
+
+fn pass_on(payload: &str, pipes: &Pipes) {
+    let Some((topic, wakeup)) = payload.split_once(' ') else { return };
+    let Some(topic) = Topic::from_word(topic) else { return };
+    match wakeup {
+        ALL => pipes.notify_all(&topic),
+        wakeup => pipes.notify(&topic, wakeup),
+    }
+}

@@ -1,0 +1,62 @@
+//! The tables of a database, and the migrations from older versions.
+
+use super::session::Session;
+use super::target::Target;
+use crate::error::StoreError;
+use crate::wakeup::unique;
+
+/// The version of the tables.
+const VERSION: i32 = 1;
+/// The key of the lock under which tables are created and changed.
+const LOCK: i64 = 0x574e_444c;
+
+/// Returns the id of the store if its tables have the version of this program.
+pub(super) fn check(session: &Session, target: &Target) -> Result<String, StoreError> {
+    let found = version(session, target)?;
+    match found {
+        Some(VERSION) => {}
+        Some(found) => return Err(of_other_version(target, found)),
+        None => {
+            let database = target.to_string();
+            return Err(StoreError::NoDatabaseStore { database });
+        }
+    }
+    let id = session.one("SELECT id FROM meta", &[], |row| row.value(0))?;
+    Ok(id.expect("a store has one row of counters"))
+}
+
+/// Creates the tables, unless they exist.
+pub(super) fn prepare(session: &Session, target: &Target) -> Result<(), StoreError> {
+    session.batch(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})"))?;
+    let prepared = match version(session, target) {
+        Ok(Some(VERSION)) => Ok(()),
+        Ok(Some(found)) => Err(of_other_version(target, found)),
+        Ok(None) => create(session, target),
+        Err(error) => Err(error),
+    };
+    session.batch(if prepared.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    prepared
+}
+
+fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
+    session.batch(&format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", target.schema()))?;
+    session.batch(include_str!("schema-1.sql"))?;
+    let insert = "INSERT INTO meta (version, id) VALUES ($1, $2)";
+    session.execute(insert, &[&VERSION, &unique()?])?;
+    Ok(())
+}
+
+/// Returns the version of the tables, if there are any.
+fn version(session: &Session, target: &Target) -> Result<Option<i32>, StoreError> {
+    let query = "SELECT to_regclass($1) IS NOT NULL";
+    let table = format!("\"{}\".meta", target.schema());
+    let exists = session.one(query, &[&table], |row| row.value(0))?;
+    match exists {
+        Some(true) => session.one("SELECT version FROM meta", &[], |row| row.value(0)),
+        _ => Ok(None),
+    }
+}
+
+fn of_other_version(target: &Target, found: i32) -> StoreError {
+    StoreError::NewerVersion { path: target.to_string().into(), found, known: VERSION }
+}

@@ -1,0 +1,164 @@
+//! One connection to the database: statements that are prepared once, and rows that are read with care.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use postgres::error::SqlState;
+use postgres::types::{FromSql, ToSql};
+use postgres::{Client, Row, Statement};
+
+use super::target::Target;
+use crate::error::StoreError;
+
+/// The parameters of a statement.
+pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A connection.
+pub(super) struct Session {
+    client: RefCell<Client>,
+    statements: RefCell<HashMap<String, Statement>>,
+    database: String,
+    /// Whether a statement has failed in a way that a repetition of the transaction may mend.
+    is_repeatable: Cell<bool>,
+}
+
+impl Session {
+    /// Connects to the database.
+    pub(super) fn open(target: &Target) -> Result<Self, StoreError> {
+        let mut client = target.connect()?;
+        let schema = target.schema();
+        // A session that stands still in a transaction keeps out all writers, so the server ends it.
+        client
+            .batch_execute(&format!(
+                "SET search_path = \"{schema}\"; SET jit = off;
+                 SET idle_in_transaction_session_timeout = '10s';
+                 SET default_transaction_isolation = 'read committed'"
+            ))
+            .map_err(|error| target.error(&error))?;
+        Ok(Self {
+            client: RefCell::new(client),
+            statements: RefCell::default(),
+            database: target.to_string(),
+            is_repeatable: Cell::new(false),
+        })
+    }
+
+    /// Returns whether the connection is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.borrow().is_closed()
+    }
+
+    /// Returns whether the last transaction has failed in a way that a repetition may mend: the
+    /// connection was lost, or another transaction got in the way.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.is_repeatable.get() || self.is_closed()
+    }
+
+    /// Runs statements without parameters.
+    pub(super) fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        self.is_repeatable.set(false);
+        let done = self.client.borrow_mut().batch_execute(sql);
+        done.map_err(|error| self.error(&error))
+    }
+
+    /// Runs a statement and returns how many rows it has changed.
+    pub(super) fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, StoreError> {
+        let statement = self.prepared(sql)?;
+        let done = self.client.borrow_mut().execute(&statement, values);
+        done.map_err(|error| self.error(&error))
+    }
+
+    /// Returns the rows of a query, each read with `read`.
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        values: Values<'_>,
+        read: impl Fn(&Columns<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let statement = self.prepared(sql)?;
+        let rows = self.client.borrow_mut().query(&statement, values);
+        let rows = rows.map_err(|error| self.error(&error))?;
+        rows.iter().map(|row| read(&Columns { row, session: self })).collect()
+    }
+
+    /// Returns the first row of a query, if it has one.
+    pub(super) fn one<T>(
+        &self,
+        sql: &str,
+        values: Values<'_>,
+        read: impl Fn(&Columns<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.all(sql, values, read)?.into_iter().next())
+    }
+
+    fn prepared(&self, sql: &str) -> Result<Statement, StoreError> {
+        if let Some(statement) = self.statements.borrow().get(sql) {
+            return Ok(statement.clone());
+        }
+        let prepared = self.client.borrow_mut().prepare(sql);
+        let statement = prepared.map_err(|error| self.error(&error))?;
+        self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn error(&self, error: &postgres::Error) -> StoreError {
+        const REPEATABLE: [SqlState; 3] = [
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+        ];
+        if error.code().is_some_and(|code| REPEATABLE.contains(code)) {
+            self.is_repeatable.set(true);
+        }
+        super::target::error(&self.database, error)
+    }
+}
+
+/// One row of a result.
+pub(super) struct Columns<'a> {
+    row: &'a Row,
+    session: &'a Session,
+}
+
+impl Columns<'_> {
+    /// Returns a number that is always there.
+    pub(super) fn int<T: TryFrom<i64>>(&self, column: usize) -> Result<T, StoreError> {
+        T::try_from(self.value(column)?).map_err(|_| self.damaged(column, "is out of range"))
+    }
+
+    /// Returns a number that may be missing.
+    pub(super) fn int_or_none<T: TryFrom<i64>>(
+        &self,
+        column: usize,
+    ) -> Result<Option<T>, StoreError> {
+        let found: Option<i64> = self.value(column)?;
+        let number = found.map(T::try_from).transpose();
+        number.map_err(|_| self.damaged(column, "is out of range"))
+    }
+
+    /// Returns a value of a type that the database has as well.
+    pub(super) fn value<'a, T: FromSql<'a>>(&'a self, column: usize) -> Result<T, StoreError> {
+        self.row.try_get(column).map_err(|error| self.session.error(&error))
+    }
+
+    /// Returns a value that only a damaged store lacks.
+    pub(super) fn known<T>(&self, column: usize, value: Option<T>) -> Result<T, StoreError> {
+        value.ok_or_else(|| self.damaged(column, "is unknown"))
+    }
+
+    fn damaged(&self, column: usize, what: &str) -> StoreError {
+        let name = self.row.columns()[column].name();
+        let why = format!("the value of column {name} {what}");
+        StoreError::Database { database: self.session.database.clone(), why }
+    }
+}
+
+/// Returns a number in the stored form, at most the largest one that fits.
+pub(super) fn int(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+/// Returns a number that may be missing in the stored form.
+pub(super) fn int_or_none(number: Option<impl TryInto<i64>>) -> Option<i64> {
+    number.map(int)
+}

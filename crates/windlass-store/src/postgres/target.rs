@@ -1,0 +1,273 @@
+//! Which database a store is in, how to reach it, and what may be shown of that.
+
+use std::env;
+use std::error::Error as _;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::config::{Host, SslMode, TargetSessionAttrs};
+use postgres::{Client, Config, NoTls};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::error::StoreError;
+
+/// How long to wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The schema with the tables of a store, unless the URL names another.
+const SCHEMA: &str = "windlass";
+
+/// A database, as a URL names it: `postgres://USER@HOST:PORT/DATABASE?schema=NAME`.
+pub(super) struct Target {
+    config: Config,
+    schema: String,
+    /// The URL without a password.
+    shown: String,
+    root_certificate: Option<PathBuf>,
+}
+
+impl Target {
+    /// Reads a URL. What it leaves open comes from the environment, as for other programs that use
+    /// PostgreSQL: `PGPASSWORD`, or the file that `PGPASSFILE` names (`~/.pgpass` by default).
+    pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
+        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let shown = without_password(url);
+        let invalid = |why: String| StoreError::DatabaseUrl { url: shown.clone(), why };
+        let (mut schema, mut root_certificate, mut rest) = (SCHEMA.to_owned(), None, Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=').unwrap_or((pair, "")) {
+                ("schema", name) if is_plain(name) => schema = name.to_owned(),
+                ("schema", name) => {
+                    let why = "a schema has a name of at most 48 lower-case letters, digits and underscores";
+                    return Err(invalid(format!("invalid schema {name:?}: {why}")));
+                }
+                ("sslrootcert", path) => root_certificate = Some(PathBuf::from(path)),
+                // The certificate and the name of the host are checked in any case.
+                ("sslmode", "verify-full" | "verify-ca") => rest.push("sslmode=require"),
+                ("password", _) => {
+                    return Err(invalid(
+                        "a password goes before the @, or better into a password file".to_owned(),
+                    ));
+                }
+                _ => rest.push(pair),
+            }
+        }
+        let cleaned = match rest.is_empty() {
+            true => place.to_owned(),
+            false => format!("{place}?{}", rest.join("&")),
+        };
+        let mut config = Config::from_str(&cleaned).map_err(|error| invalid(reason(&error)))?;
+        if config.get_user().is_none() {
+            let user = env::var("PGUSER").or_else(|_| env::var("USER"));
+            config.user(&user.unwrap_or_default());
+        }
+        if config.get_hosts().is_empty() {
+            config.host(&env::var("PGHOST").unwrap_or_else(|_| "localhost".to_owned()));
+        }
+        if config.get_password().is_none()
+            && let Some(password) = password_of(&config)
+        {
+            config.password(password);
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        config.application_name("windlass");
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        Ok(Self { config, schema, shown, root_certificate })
+    }
+
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// Connects to the database.
+    pub(super) fn connect(&self) -> Result<Client, StoreError> {
+        let is_local = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        let connected = match is_local || self.config.get_ssl_mode() == SslMode::Disable {
+            true => self.config.connect(NoTls),
+            false => self.config.connect(self.tls()?),
+        };
+        connected.map_err(|error| self.error(&error))
+    }
+
+    pub(super) fn error(&self, error: &postgres::Error) -> StoreError {
+        self::error(&self.shown, error)
+    }
+
+    /// Returns what checks the certificate of the server: against the file of the URL, else against the
+    /// certificates that this system trusts.
+    fn tls(&self) -> Result<MakeRustlsConnect, StoreError> {
+        let unusable = |why: String| StoreError::Database { database: self.shown.clone(), why };
+        let mut roots = RootCertStore::empty();
+        match &self.root_certificate {
+            Some(path) => {
+                let at = |error: &dyn fmt::Display| {
+                    unusable(format!("cannot use the certificate {}: {error}", path.display()))
+                };
+                for certificate in CertificateDer::pem_file_iter(path).map_err(|e| at(&e))? {
+                    let certificate = certificate.map_err(|error| at(&error))?;
+                    roots.add(certificate).map_err(|error| at(&error))?;
+                }
+            }
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(error.to_string()))?;
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        Ok(MakeRustlsConnect::new(config))
+    }
+}
+
+/// The URL without a password.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+/// Returns whether a URL names a database of PostgreSQL.
+#[must_use]
+pub fn is_database(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+/// Returns a URL without the password that it may contain.
+#[must_use]
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let Some((account, hosts)) = rest[..end].rsplit_once('@') else { return url.to_owned() };
+    let user = account.split_once(':').map_or(account, |(user, _)| user);
+    format!("{scheme}://{user}@{hosts}{}", &rest[end..])
+}
+
+/// Converts an error of the client, and tells why a connection failed.
+pub(super) fn error(database: &str, error: &postgres::Error) -> StoreError {
+    let (database, why) = (database.to_owned(), reason(error));
+    let is_away = error.is_closed()
+        || error.code().is_none_or(|code| {
+            // The server ends, starts, or has no room for another connection.
+            ["57P01", "57P02", "57P03", "53300"].contains(&code.code())
+        });
+    match is_away {
+        true => StoreError::DatabaseAway { database, why },
+        false => StoreError::Database { database, why },
+    }
+}
+
+/// Returns an error with all its causes.
+fn reason(error: &postgres::Error) -> String {
+    if let Some(error) = error.as_db_error() {
+        return error.message().to_owned();
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn is_plain(name: &str) -> bool {
+    let plain = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '_');
+    (1..=48).contains(&name.len()) && name.chars().all(plain)
+}
+
+/// Returns the password that the environment or the password file has for a connection.
+fn password_of(config: &Config) -> Option<String> {
+    if let Ok(password) = env::var("PGPASSWORD") {
+        return Some(password);
+    }
+    let file = env::var_os("PGPASSFILE").map(PathBuf::from);
+    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".pgpass"));
+    let text = fs::read_to_string(file.or_else(home)?).ok()?;
+    let host = match config.get_hosts().first()? {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(_) => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().unwrap_or(&5432).to_string();
+    let user = config.get_user()?.to_owned();
+    let database = config.get_dbname().unwrap_or(&user).to_owned();
+    text.lines().find_map(|line| password_in(line, [&host, &port, &database, &user]))
+}
+
+/// Returns the password of a line `HOST:PORT:DATABASE:USER:PASSWORD`, if it is for this connection. A
+/// backslash keeps the next character as it is, and a star stands for anything.
+fn password_in(line: &str, wanted: [&str; 4]) -> Option<String> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let (mut fields, mut letters) = (vec![String::new()], line.chars());
+    while let Some(letter) = letters.next() {
+        let (count, field) = (fields.len(), fields.last_mut().expect("it begins with one"));
+        match letter {
+            '\\' => field.extend(letters.next()),
+            // The password is the last field, whatever it contains.
+            ':' if count < 5 => fields.push(String::new()),
+            letter => field.push(letter),
+        }
+    }
+    let password = (fields.len() == 5).then(|| fields.pop())??;
+    let fits = |(field, wanted): (&String, &str)| field == "*" || field == wanted;
+    fields.iter().zip(wanted).all(fits).then_some(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        for (url, shown) in [
+            ("postgres://me:secret@db/x", "postgres://me@db/x"),
+            ("postgres://me:se%40cr:et@db:5433/x?schema=a", "postgres://me@db:5433/x?schema=a"),
+            ("postgres://me@db/x", "postgres://me@db/x"),
+            ("postgresql://me:secret@db", "postgresql://me@db"),
+        ] {
+            assert_eq!(without_password(url), shown);
+            let parsed = Target::parse(url).expect(url);
+            assert_eq!(parsed.to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn a_url_names_a_schema() {
+        let schema = |url: &str| Target::parse(url).map(|target| target.schema().to_owned());
+        assert_eq!(schema("postgres://db/x").expect("valid"), "windlass");
+        assert_eq!(schema("postgres://db/x?schema=team_2").expect("valid"), "team_2");
+        for url in
+            ["postgres://db/x?schema=a%22b", "postgres://db/x?schema=A", "postgres://db/x?schema="]
+        {
+            let refused = schema(url).expect_err(url).to_string();
+            assert!(refused.contains("invalid schema"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_password_file_is_read_as_other_programs_read_it() {
+        let wanted = ["db", "5432", "x", "me"];
+        for (line, password) in [
+            ("db:5432:x:me:secret", Some("secret")),
+            ("*:*:*:me:a:b", Some("a:b")),
+            (r"*:*:*:*:a\\b\:c", Some(r"a\b:c")),
+            ("db:5432:x:you:secret", None),
+            ("# db:5432:x:me:secret", None),
+            ("db:5432:x:me", None),
+            ("", None),
+        ] {
+            assert_eq!(password_in(line, wanted).as_deref(), password, "{line}");
+        }
+    }
+}
