@@ -4,25 +4,32 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-/// Creates the files of a server in the directory `$1` with the programs in `$2`, runs it until standard
-/// input is closed, and removes its files.
+/// Creates the files of a server in the directory `$1` with the programs in `$2`, and runs it until
+/// standard input is closed; then removes its files. A line of standard input makes it crash and start again.
 const SUPERVISE: &str = r#"
 set -e
 "$2/initdb" -D "$1/data" -A trust -U windlass --no-sync -E UTF8 --locale=C.UTF-8 > "$1/log" 2>&1
-"$2/postgres" -D "$1/data" -k "$1" -c listen_addresses='' -c max_connections=300 \
-    -c shared_buffers=32MB >> "$1/log" 2>&1 &
-server=$!
 trap '' INT TERM HUP
-until "$2/pg_isready" -q -h "$1" -U windlass; do kill -0 $server; sleep 0.05; done
-echo ready
-cat > /dev/null
+start() {
+    "$2/postgres" -D "$1/data" -k "$1" -c listen_addresses='' -c max_connections=300 \
+        -c shared_buffers=32MB >> "$1/log" 2>&1 &
+    server=$!
+    until "$2/pg_isready" -q -h "$1" -U windlass; do kill -0 $server; sleep 0.05; done
+    echo ready
+}
+start "$1" "$2"
+while read -r _; do
+    kill -QUIT $server
+    wait $server || true
+    start "$1" "$2"
+done
 kill -QUIT $server
 wait $server || true
 rm -rf "$1"
@@ -34,7 +41,8 @@ pub struct Server {
     schemas: AtomicU32,
     _supervisor: Child,
     /// The server stops when this is closed.
-    _alive: ChildStdin,
+    alive: Mutex<ChildStdin>,
+    answers: Mutex<ChildStdout>,
 }
 
 impl Server {
@@ -42,20 +50,20 @@ impl Server {
     /// and says so, if PostgreSQL is not installed.
     pub fn shared() -> Option<&'static Self> {
         static SERVER: OnceLock<Option<Server>> = OnceLock::new();
-        let server = SERVER.get_or_init(|| programs().map(|dir| Self::start(&dir)));
-        if server.is_none() {
-            eprintln!("SKIPPED: PostgreSQL is not installed");
-        }
-        server.as_ref()
+        SERVER.get_or_init(Self::own).as_ref()
     }
 
-    /// Starts a server with the programs in `programs`.
-    ///
-    /// # Panics
-    ///
-    /// If it does not start.
+    /// Starts a server that a test may stop. Returns none, and says so, if PostgreSQL is not installed.
     #[must_use]
-    pub fn start(programs: &Path) -> Self {
+    pub fn own() -> Option<Self> {
+        let programs = programs();
+        if programs.is_none() {
+            eprintln!("SKIPPED: PostgreSQL is not installed");
+        }
+        programs.map(|dir| Self::start(&dir))
+    }
+
+    fn start(programs: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // Short, because the path of a socket has at most 107 bytes.
@@ -65,13 +73,30 @@ impl Server {
         command.args(["-c", SUPERVISE, "sh"]).args([&*dir, programs]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir("/");
         let mut supervisor = command.spawn().expect("a shell");
-        let mut answer = String::new();
-        let mut output = supervisor.stdout.take().expect("it is piped").take(6);
-        output.read_to_string(&mut answer).expect("it is text");
-        let log = || fs::read_to_string(dir.join("log")).unwrap_or_default();
-        assert_eq!(answer, "ready\n", "PostgreSQL has not started: {}", log());
-        let alive = supervisor.stdin.take().expect("it is piped");
-        Self { socket_dir: dir, schemas: AtomicU32::new(0), _supervisor: supervisor, _alive: alive }
+        let alive = Mutex::new(supervisor.stdin.take().expect("it is piped"));
+        let answers = Mutex::new(supervisor.stdout.take().expect("it is piped"));
+        let schemas = AtomicU32::new(0);
+        let server = Self { socket_dir: dir, schemas, _supervisor: supervisor, alive, answers };
+        server.await_start();
+        server
+    }
+
+    /// Stops the server at once, as a crash would, and starts it again.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn crash(&self) {
+        let mut supervisor = self.alive.lock().expect("no test panics here");
+        supervisor.write_all(b"crash\n").expect("the supervisor is there");
+        self.await_start();
+    }
+
+    fn await_start(&self) {
+        let mut answer = [0; 6];
+        let started = self.answers.lock().expect("no test panics here").read_exact(&mut answer);
+        let log = || fs::read_to_string(self.socket_dir.join("log")).unwrap_or_default();
+        assert!(started.is_ok(), "PostgreSQL has not started: {}", log());
     }
 
     /// Returns the URL of a store that no other test uses.

@@ -130,6 +130,7 @@ fn repeating(backend: Box<dyn Backend>) -> Box<dyn Backend> {
     Box::new(Faults::new(1, odds).over(backend))
 }
 
+pub(crate) use self::queue::is_notified;
 pub(crate) use windlass_store::{Answer, Token};
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,5 +2,6 @@
 
 mod calls;
 mod conformance;
+mod postgres;
 mod sqlite;
 mod stalled;

@@ -5,7 +5,7 @@ use windlass_store::{Topic, Wakeup};
 use super::*;
 
 /// Returns whether a notification comes. One from another connection takes its time.
-pub(super) fn is_notified(wakeup: &Wakeup) -> bool {
+pub(crate) fn is_notified(wakeup: &Wakeup) -> bool {
     is_readable(wakeup, 5)
 }
 
