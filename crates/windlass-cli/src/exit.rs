@@ -20,6 +20,7 @@ use crate::messages::printable;
 use crate::queue::OtherQueue;
 use crate::run::StillRunning;
 use crate::show::PictureError;
+use crate::state::{GroupOfDatabase, PasswordShown};
 use crate::store::GroupError;
 use crate::workflow_file::{DirError, FileError};
 
@@ -177,6 +178,8 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<DirError>()
         || failure.is::<GroupError>()
         || failure.is::<OtherQueue>()
+        || failure.is::<GroupOfDatabase>()
+        || failure.is::<PasswordShown>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 use thiserror::Error;
-use windlass_server::{Network, Store, StoreError};
+use windlass_server::{Network, Store, StoreError, is_database, without_password};
 
 use crate::messages::printable;
 use crate::store::OutsiderError;
@@ -18,6 +18,9 @@ pub(crate) const SYSTEM: &str = "/var/lib/windlass";
 /// Opens the store in `state`, or the user's own, and creates it if it is missing. The machine's store is
 /// created only by `store init`.
 pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
+    if let Some(url) = database(state)? {
+        return Ok(telling(Store::in_database(url, &databases()?)?));
+    }
     let dir = dir(state)?;
     let opened = match dir == Path::new(SYSTEM) {
         true => Store::open_existing(&dir, network()),
@@ -53,12 +56,21 @@ pub(crate) fn look(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
 
 /// Opens the store in `state`, or the user's own, and creates nothing.
 pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
+    if database(state)?.is_some() {
+        return open(state);
+    }
     let dir = dir(state)?;
     Store::open_existing(&dir, network()).map(telling).map_err(|error| explained(error, &dir))
 }
 
 /// Creates the store in `state`, or the user's own. With a group, all its members may use it.
 pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<dyn Error>> {
+    if let Some(url) = database(state)? {
+        return match gid {
+            Some(_) => Err(GroupOfDatabase.into()),
+            None => Ok(Store::create_in_database(url, &databases()?)?),
+        };
+    }
     let dir = dir(state)?;
     let made = match gid {
         Some(gid) => Store::share(&dir, network(), gid),
@@ -74,8 +86,29 @@ pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<
     })
 }
 
-/// Returns the directory of the store.
+/// Returns the URL of the database that has the store, if it is in one.
+fn database(state: Option<&Path>) -> Result<Option<&str>, PasswordShown> {
+    let Some(url) = state.and_then(Path::to_str).filter(|url| is_database(url)) else {
+        return Ok(None);
+    };
+    let shown = without_password(url);
+    let is_argument = env::var_os("WINDLASS_STATE").is_none_or(|set| set != url);
+    match shown != url && is_argument {
+        true => Err(PasswordShown { shown }),
+        false => Ok(Some(url)),
+    }
+}
+
+/// Returns the directory for the files that this machine has of stores in databases.
+fn databases() -> Result<PathBuf, Box<dyn Error>> {
+    Ok(default_dir()?.join("databases"))
+}
+
+/// Returns the directory of the store, or the URL of its database without a password.
 pub(crate) fn dir(state: Option<&Path>) -> Result<PathBuf, Box<dyn Error>> {
+    if let Some(url) = database(state)? {
+        return Ok(without_password(url).into());
+    }
     let dir = state.map_or_else(default_dir, |dir| Ok(dir.to_owned()))?;
     Ok(std::path::absolute(&dir).unwrap_or(dir))
 }
@@ -91,6 +124,20 @@ fn explained(error: StoreError, dir: &Path) -> Box<dyn Error> {
     };
     outsider.map_or_else(|| error.into(), Into::into)
 }
+
+/// The password of a database is an argument.
+#[derive(Debug, Error)]
+#[error(
+    "every user of this machine can see the password in an argument; use --state '{shown}', and put the password into ~/.pgpass, or set WINDLASS_STATE to the whole URL instead"
+)]
+pub(crate) struct PasswordShown {
+    shown: String,
+}
+
+/// A database is not shared by a group.
+#[derive(Debug, Error)]
+#[error("--group is for stores in directories; who may use a database is decided by its accounts")]
+pub(crate) struct GroupOfDatabase;
 
 /// The machine's store cannot be created by an ordinary user.
 #[derive(Debug, Error)]

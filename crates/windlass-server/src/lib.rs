@@ -115,5 +115,6 @@ pub use windlass_core::{
 pub use windlass_store::{
     Access, AttemptEnd, Blocker, Event, HoldState, Leftover, LimitError, LimitItems, LimitKind,
     NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome, RunRecord, Store,
-    StoreError, StoreOpener, StoredLease, StoredWaiter, check_limit_name, check_name,
+    StoreError, StoreOpener, StoredLease, StoredWaiter, check_limit_name, check_name, is_database,
+    without_password,
 };

@@ -183,9 +183,17 @@ pub enum StoreError {
         /// What has happened to the connection.
         why: String,
     },
+    /// The processes of another machine use the store.
+    #[error(
+        "the store in database {database} belongs to another machine; processes of several machines cannot share a store yet"
+    )]
+    OtherMachine {
+        /// The URL of the database, without a password.
+        database: String,
+    },
     /// The database has no store, and the caller did not want to create one.
     #[error(
-        "there is no store in database {database}; create it with: windlass store init --state {database}"
+        "there is no store in database {database}; create it with: windlass store init --state '{database}'"
     )]
     NoDatabaseStore {
         /// The URL of the database, without a password.
@@ -317,6 +325,7 @@ impl StoreError {
                 | StoreError::UnknownRun { .. }
                 | StoreError::AmbiguousRun { .. }
                 | StoreError::PathNotUtf8 { .. }
+                | StoreError::DatabaseUrl { .. }
         )
     }
 }

@@ -5,6 +5,8 @@
 
 /// The SQLite database; SQLite puts `-wal` and `-shm` beside it.
 pub(crate) const DATABASE: &str = "store.db";
+/// The URL of the database that has the store, of which the directory has only files of this machine.
+pub(crate) const URL: &str = "database";
 /// The lock file of the writers, which also holds the store's id.
 pub(crate) const WRITER_LOCK: &str = "gate";
 /// The directory of the wake-ups, with one for each topic.
@@ -24,6 +26,6 @@ pub(crate) fn backup(version: i32) -> String {
 
 /// Returns whether a store has a file of this name.
 pub(crate) fn is_part(name: &[u8]) -> bool {
-    [WRITER_LOCK, WAKEUPS, RUNS, GUARDS].iter().any(|part| name == part.as_bytes())
+    [URL, WRITER_LOCK, WAKEUPS, RUNS, GUARDS].iter().any(|part| name == part.as_bytes())
         || [DATABASE, BACKUP].iter().any(|start| name.starts_with(start.as_bytes()))
 }

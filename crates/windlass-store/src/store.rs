@@ -12,12 +12,14 @@ use crate::access::{self, Access};
 use crate::backend::{Backend, Durability, Opener};
 use crate::clock::{BootClock, Clock, ClockReading};
 use crate::error::StoreError;
+use crate::layout;
 use crate::memory::Memory;
+use crate::postgres::Postgres;
 use crate::run::RunRecord;
 use crate::sqlite::{Network, Sqlite};
 use crate::tables::Tables;
 use crate::transaction::{NameView, Transaction};
-use crate::wakeup::{Notice, Topic, Wakeup};
+use crate::wakeup::{Notice, Topic, Wakeup, unique};
 use crate::writer_wait::{Blocker, OnWait, WriterWait};
 
 /// How often a connection that waits checks whether it should stop.
@@ -94,10 +96,39 @@ impl Store {
         Self::open_with(dir, network)
     }
 
+    /// Opens the store in the database that `url` names. Files of this machine, such as logs, are in a
+    /// directory below `homes`; opening that one opens the same store.
+    pub fn in_database(url: &str, homes: &Path) -> Result<Self, StoreError> {
+        Self::at_home(Postgres::open(url)?, homes)
+    }
+
+    /// Creates a store in the database that `url` names, unless there is one, and opens it as
+    /// [`Store::in_database`] does.
+    pub fn create_in_database(url: &str, homes: &Path) -> Result<Self, StoreError> {
+        Self::at_home(Postgres::create(url)?, homes)
+    }
+
+    fn at_home(backend: Postgres, homes: &Path) -> Result<Self, StoreError> {
+        let dir = homes.join(backend.id());
+        let at = |source| StoreError::Io { path: dir.clone(), source };
+        let dir = std::path::absolute(&dir).map_err(at)?;
+        Access::create_private_dir(&dir).map_err(at)?;
+        let (url, temporary) = (dir.join(layout::URL), dir.join(unique()?));
+        if !url.exists() {
+            // Another process may write the same now.
+            let written = std::fs::write(&temporary, backend.url());
+            written.and_then(|()| std::fs::rename(&temporary, &url)).map_err(at)?;
+        }
+        Ok(Self::new(Box::new(backend), Arc::new(BootClock::start()?), &dir))
+    }
+
     fn on_disk(
         dir: &Path,
         open: impl FnOnce(&Path) -> Result<Sqlite, StoreError>,
     ) -> Result<Self, StoreError> {
+        if let Ok(url) = std::fs::read_to_string(dir.join(layout::URL)) {
+            return Self::in_database(&url, dir.parent().unwrap_or(dir));
+        }
         // Steps get paths below it, and run in other directories.
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
         let dir = std::path::absolute(dir).map_err(at)?;

@@ -8,6 +8,7 @@ mod commands;
 mod commits;
 mod conditions;
 mod damage;
+mod database;
 mod decisions;
 mod display;
 mod docs;

@@ -6,6 +6,8 @@ CREATE TABLE meta (
     one      BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (one),
     version  INTEGER NOT NULL,
     id       TEXT NOT NULL,
+    -- The machine whose processes use the store.
+    machine  TEXT NOT NULL,
     boot     TEXT NOT NULL DEFAULT '',
     -- How many boots the store was used in before this one.
     epoch    BIGINT NOT NULL DEFAULT 0,

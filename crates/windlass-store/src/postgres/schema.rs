@@ -1,5 +1,7 @@
 //! The tables of a database, and the migrations from older versions.
 
+use std::fs;
+
 use super::session::Session;
 use super::target::Target;
 use crate::error::StoreError;
@@ -21,8 +23,15 @@ pub(super) fn check(session: &Session, target: &Target) -> Result<String, StoreE
             return Err(StoreError::NoDatabaseStore { database });
         }
     }
-    let id = session.one("SELECT id FROM meta", &[], |row| row.value(0))?;
-    Ok(id.expect("a store has one row of counters"))
+    let found = session.one("SELECT id, machine FROM meta", &[], |row| {
+        Ok((row.value::<String>(0)?, row.value::<String>(1)?))
+    })?;
+    let (id, machine) = found.expect("a store has one row of counters");
+    // Leases are judged by the clock and the processes of one machine.
+    match machine == this_machine()? {
+        true => Ok(id),
+        false => Err(StoreError::OtherMachine { database: target.to_string() }),
+    }
 }
 
 /// Creates the tables, unless they exist.
@@ -41,8 +50,8 @@ pub(super) fn prepare(session: &Session, target: &Target) -> Result<(), StoreErr
 fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
     session.batch(&format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", target.schema()))?;
     session.batch(include_str!("schema-1.sql"))?;
-    let insert = "INSERT INTO meta (version, id) VALUES ($1, $2)";
-    session.execute(insert, &[&VERSION, &unique()?])?;
+    let insert = "INSERT INTO meta (version, id, machine) VALUES ($1, $2, $3)";
+    session.execute(insert, &[&VERSION, &unique()?, &this_machine()?])?;
     Ok(())
 }
 
@@ -55,6 +64,19 @@ fn version(session: &Session, target: &Target) -> Result<Option<i32>, StoreError
         Some(true) => session.one("SELECT version FROM meta", &[], |row| row.value(0)),
         _ => Ok(None),
     }
+}
+
+/// Returns what tells this machine apart from others, also after a reboot.
+fn this_machine() -> Result<String, StoreError> {
+    let id = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    if !id.trim().is_empty() {
+        return Ok(id.trim().to_owned());
+    }
+    // A container may have none.
+    let path = "/proc/sys/kernel/hostname";
+    let name = fs::read_to_string(path);
+    let name = name.map_err(|source| StoreError::Io { path: path.into(), source })?;
+    Ok(name.trim().to_owned())
 }
 
 fn of_other_version(target: &Target, found: i32) -> StoreError {

@@ -33,8 +33,9 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Reads a URL. What it leaves open comes from the environment, as for other programs that use
-    /// PostgreSQL: `PGPASSWORD`, or the file that `PGPASSFILE` names (`~/.pgpass` by default).
+    /// Reads a URL. A password that it leaves out comes from the environment, as for other programs that
+    /// use PostgreSQL: `PGPASSWORD`, or the file that `PGPASSFILE` names (`~/.pgpass` by default); or from
+    /// `WINDLASS_STATE`, if that names the same database.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let shown = without_password(url);
@@ -71,7 +72,7 @@ impl Target {
             config.host(&env::var("PGHOST").unwrap_or_else(|_| "localhost".to_owned()));
         }
         if config.get_password().is_none()
-            && let Some(password) = password_of(&config)
+            && let Some(password) = password_of(&config, &shown)
         {
             config.password(password);
         }
@@ -186,8 +187,13 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Returns the password that the environment or the password file has for a connection.
-fn password_of(config: &Config) -> Option<String> {
+fn password_of(config: &Config, shown: &str) -> Option<String> {
     if let Ok(password) = env::var("PGPASSWORD") {
+        return Some(password);
+    }
+    if let Some(password) =
+        env::var("WINDLASS_STATE").ok().and_then(|url| password_for(&url, shown))
+    {
         return Some(password);
     }
     let file = env::var_os("PGPASSFILE").map(PathBuf::from);
@@ -201,6 +207,15 @@ fn password_of(config: &Config) -> Option<String> {
     let user = config.get_user()?.to_owned();
     let database = config.get_dbname().unwrap_or(&user).to_owned();
     text.lines().find_map(|line| password_in(line, [&host, &port, &database, &user]))
+}
+
+/// Returns the password in a URL that otherwise equals `shown`.
+fn password_for(url: &str, shown: &str) -> Option<String> {
+    if !is_database(url) || without_password(url) != shown {
+        return None;
+    }
+    let config = Config::from_str(url.split_once('?').map_or(url, |(place, _)| place)).ok()?;
+    Some(String::from_utf8_lossy(config.get_password()?).into_owned())
 }
 
 /// Returns the password of a line `HOST:PORT:DATABASE:USER:PASSWORD`, if it is for this connection. A

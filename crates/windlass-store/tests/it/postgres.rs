@@ -101,7 +101,7 @@ fn a_database_without_a_store_is_named_with_what_to_do() {
     let Some(server) = Server::shared() else { return };
     let url = server.new_store();
     let refused = Postgres::open(&url).map(|_| ()).expect_err("there is none").to_string();
-    let advice = format!("create it with: windlass store init --state {url}");
+    let advice = format!("create it with: windlass store init --state '{url}'");
     assert!(refused.ends_with(&advice), "{refused}");
     Postgres::create(&url).expect("it can be made");
     Postgres::create(&url).expect("it may be made again");

@@ -1,0 +1,88 @@
+//! Stores in PostgreSQL: every verb takes a URL in the place of a directory.
+
+use windlass_sim::postgres::Server;
+
+use crate::bench::{Bench, eventually, stderr, stdout};
+
+/// Returns a bench with a store in a database, and its URL, if PostgreSQL is installed.
+fn bench(flow: &str) -> Option<(Bench, String)> {
+    let url = Server::shared()?.new_store();
+    let bench = Bench::new();
+    bench.write("flow.toml", flow);
+    ends_with(&bench, 0, &url, &["store", "init"]);
+    Some((bench, url))
+}
+
+fn ends_with(bench: &Bench, code: i32, url: &str, arguments: &[&str]) -> String {
+    let mut command = bench.command(&[&["--state", url], arguments].concat());
+    let home = bench.path("home");
+    let output = command.env("XDG_STATE_HOME", home).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+    format!("{}{}", stdout(&output), stderr(&output))
+}
+
+#[test]
+fn a_run_and_its_steps_use_the_store_in_the_database() {
+    let flow = r#"
+        [step.a]
+        run = '"$WINDLASS" emit a-was-here'
+        [step.b]
+        after = "a"
+        lock = "x"
+        run = '"$WINDLASS" holders'
+    "#;
+    let Some((bench, url)) = bench(flow) else { return };
+    let run = ends_with(&bench, 0, &url, &["run", "flow.toml"]);
+    assert!(run.contains("2 succeeded"), "{run}");
+    let log = ends_with(&bench, 0, &url, &["log", "last/b"]);
+    assert!(log.contains("lock") && log.contains('x'), "{log}");
+    let events = ends_with(&bench, 0, &url, &["events"]);
+    assert!(events.contains("a-was-here"), "{events}");
+    let shown = ends_with(&bench, 0, &url, &["show", "last"]);
+    assert!(shown.contains("succeeded"), "{shown}");
+}
+
+#[test]
+fn commands_wait_for_each_other_through_the_database() {
+    let Some((bench, url)) = bench("") else { return };
+    let hold = "touch held; while [ ! -e go ]; do sleep 0.01; done; echo first >> order";
+    let mut command = bench.command(&["--state", &url, "lock", "x", "--", "sh", "-c", hold]);
+    let home = bench.path("home");
+    let mut first = command.env("XDG_STATE_HOME", &home).spawn().expect("the binary runs");
+    bench.await_file("held");
+    let refused = ends_with(&bench, 75, &url, &["lock", "x", "--nonblock", "--", "true"]);
+    assert!(refused.contains("lock \"x\""), "{refused}");
+    let then = ["--state", &url, "lock", "x", "--", "sh", "-c", "echo second >> order"];
+    let mut second = bench.command(&then);
+    let mut second = second.env("XDG_STATE_HOME", &home).spawn().expect("the binary runs");
+    let waiting = second.id().to_string();
+    eventually("the second one waits", || {
+        ends_with(&bench, 0, &url, &["holders"]).contains(&waiting)
+    });
+    bench.write("go", "");
+    assert!(first.wait().expect("it ends").success() && second.wait().expect("it ends").success());
+    assert_eq!(bench.read("order"), "first\nsecond\n");
+}
+
+#[test]
+fn a_submitted_run_is_led_through_the_database() {
+    let Some((bench, url)) = bench("[step.a]\nrun = \"echo done\"") else { return };
+    let said = ends_with(&bench, 0, &url, &["run", "--detach", "flow.toml"]);
+    let run = said.lines().next().expect("its id").to_owned();
+    ends_with(&bench, 0, &url, &["wait", &run]);
+    let log = ends_with(&bench, 0, &url, &["log", &run]);
+    assert!(log.contains("done"), "{log}");
+}
+
+#[test]
+fn a_url_that_cannot_be_used_is_refused_without_showing_its_password() {
+    let bench = Bench::new();
+    for (url, code, why) in [
+        ("postgres://me:secret@127.0.0.1:1/x", 2, "put the password into ~/.pgpass"),
+        ("postgres://me@127.0.0.1:1/x?sslmode=disable", 69, "cannot reach database"),
+        ("postgres://me@127.0.0.1:1/x?schema=A", 2, "invalid schema"),
+    ] {
+        let said = ends_with(&bench, code, url, &["ps"]);
+        assert!(said.contains(why) && !said.contains("secret"), "{said}");
+    }
+}
