@@ -7,6 +7,7 @@
 
 mod listener;
 mod orders;
+mod queues;
 mod runs;
 mod schema;
 mod session;

@@ -24,6 +24,15 @@ const ATTEMPT: &str =
 /// How many digits the id of a run has.
 const ID_DIGITS: usize = 8;
 
+impl PostgresTables<'_> {
+    /// Returns the number of the last fact of a run; 0 if there is none.
+    pub(super) fn last_seq(&self, run: &str) -> Result<i64, StoreError> {
+        let query = "SELECT coalesce((SELECT max(seq) FROM fact WHERE run = $1),
+            (SELECT seq FROM journal_base WHERE run = $1), 0)";
+        Ok(self.session.one(query, &[&run], |row| row.value(0))?.unwrap_or(0))
+    }
+}
+
 impl RunTables for PostgresTables<'_> {
     fn new_run_id(&self) -> Result<String, StoreError> {
         loop {
@@ -137,8 +146,23 @@ impl RunTables for PostgresTables<'_> {
         Ok(())
     }
 
+    fn set_run_jobs(&self, run: &str, jobs: u32) -> Result<(), StoreError> {
+        let update = "UPDATE run SET jobs = $2 WHERE id = $1";
+        self.session.execute(update, &[&run, &int(jobs)])?;
+        Ok(())
+    }
+
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
-        for table in ["fact", "attempt", "guard_wait", "decision", "work_order"] {
+        for table in [
+            "fact",
+            "attempt",
+            "guard_wait",
+            "decision",
+            "work_order",
+            "run_queue",
+            "added_step",
+            "journal_base",
+        ] {
             self.session.execute(&format!("DELETE FROM {table} WHERE run = $1"), &[&run])?;
         }
         for table in ["name", "lease"] {
@@ -154,10 +178,10 @@ impl RunTables for PostgresTables<'_> {
             return Ok(());
         }
         let lines: Vec<String> = facts.iter().map(encode).collect();
-        let insert = "INSERT INTO fact (run, seq, count, epoch, facts)
-            SELECT $1, coalesce(max(seq), 0) + $2, $2, $3, $4 FROM fact WHERE run = $1";
+        let insert = "INSERT INTO fact (run, seq, count, epoch, facts) VALUES ($1, $2, $3, $4, $5)";
         let (count, lines) = (int(facts.len()), lines.join("\n"));
-        self.session.execute(insert, &[&run, &count, &int(epoch.0), &lines])?;
+        let last = self.last_seq(run)? + count;
+        self.session.execute(insert, &[&run, &last, &count, &int(epoch.0), &lines])?;
         Ok(())
     }
 

@@ -159,6 +159,29 @@ CREATE TABLE fact (
     PRIMARY KEY (run, seq)
 );
 
+-- What stands for the facts up to `seq`, which are deleted.
+CREATE TABLE journal_base (
+    run  TEXT COLLATE "C" PRIMARY KEY REFERENCES run,
+    seq  BIGINT NOT NULL,
+    text TEXT NOT NULL
+);
+
+-- Queues, which are runs that stay open and to which steps are added.
+CREATE TABLE run_queue (
+    name  TEXT COLLATE "C" PRIMARY KEY,
+    run   TEXT COLLATE "C" NOT NULL UNIQUE REFERENCES run,
+    -- How many steps were ever added: the number of the last one.
+    added BIGINT NOT NULL DEFAULT 0
+);
+
+-- The steps that the journal of a queue or its base knows, and those that the scheduler has not taken yet.
+CREATE TABLE added_step (
+    run  TEXT COLLATE "C" NOT NULL REFERENCES run,
+    work BIGINT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (run, work)
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
+
 -- The attempts of a run. Times are milliseconds since the Unix epoch.
 CREATE TABLE attempt (
     run        TEXT COLLATE "C" NOT NULL REFERENCES run,
