@@ -54,10 +54,18 @@ impl Server {
     }
 
     /// Starts a server that a test may stop. Returns none, and says so, if PostgreSQL is not installed.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start, or is not installed and `WINDLASS_SKIP` is `never`.
     #[must_use]
     pub fn own() -> Option<Self> {
         let programs = programs();
         if programs.is_none() {
+            assert!(
+                env::var_os("WINDLASS_SKIP").is_none_or(|skip| skip != "never"),
+                "PostgreSQL is not installed"
+            );
             eprintln!("SKIPPED: PostgreSQL is not installed");
         }
         programs.map(|dir| Self::start(&dir))
