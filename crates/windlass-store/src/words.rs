@@ -1,8 +1,11 @@
-//! How leases and names are stored in rows: the words and numbers for core's types.
+//! How leases, waiters and names are stored in rows: the words and numbers for core's types.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass_core::{Name, Presence, Remains, Timestamp};
+use windlass_core::{HolderId, Name, Presence, Remains, Timestamp, Waiter};
+
+use crate::lease::StoredWaiter;
 
 pub(crate) fn presence_word(presence: Presence) -> &'static str {
     match presence {
@@ -58,4 +61,29 @@ pub(crate) fn nanos(span: Duration) -> i64 {
 
 pub(crate) fn nanos_at(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Returns the stored form of a waiter's priority, of which the smallest comes first.
+pub(crate) fn rank(waiter: &Waiter) -> i64 {
+    !waiter.priority
+}
+
+/// A waiter with one of its names, and whether that name has refused it.
+pub(crate) type WaiterRow = (StoredWaiter, bool);
+
+/// Joins the rows of each holder into one waiter.
+pub(crate) fn joined(rows: Vec<WaiterRow>) -> Vec<StoredWaiter> {
+    let mut waiters: BTreeMap<HolderId, StoredWaiter> = BTreeMap::new();
+    for (row, refused) in rows {
+        let need = row.waiter.needs[0].clone();
+        let known = waiters.contains_key(&row.waiter.holder);
+        let stored = waiters.entry(row.waiter.holder.clone()).or_insert(row);
+        if refused {
+            stored.waiter.refused.insert(need.name.clone());
+        }
+        if known {
+            stored.waiter.needs.push(need);
+        }
+    }
+    waiters.into_values().collect()
 }

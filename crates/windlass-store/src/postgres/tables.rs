@@ -1,7 +1,7 @@
 //! Names, leases, waiters, events and requests, in the SQL of PostgreSQL.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_core::{
@@ -17,8 +17,8 @@ use crate::process::Process;
 use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
 use crate::words::{
-    items_of, items_text, name_of, nanos, nanos_at, presence_of, presence_word, remains_of,
-    remains_word,
+    WaiterRow, items_of, items_text, joined, name_of, nanos, nanos_at, presence_of, presence_word,
+    rank, remains_of, remains_word,
 };
 
 /// The columns of a lease, in the order in which [`lease`] reads them.
@@ -420,11 +420,6 @@ impl PostgresTables<'_> {
     }
 }
 
-/// Returns the stored form of a waiter's priority, of which the smallest comes first.
-fn rank(waiter: &Waiter) -> i64 {
-    !waiter.priority
-}
-
 fn request(row: &Columns<'_>) -> Result<Request, StoreError> {
     Ok(Request { number: row.int(0)?, target: row.value(1)?, text: row.value(2)? })
 }
@@ -467,9 +462,6 @@ fn tree(row: &Columns<'_>) -> Result<Option<ProcessTree>, StoreError> {
     Ok(Some(ProcessTree { tag, group }))
 }
 
-/// A waiter with one of its names, and whether that name has refused it.
-type WaiterRow = (StoredWaiter, bool);
-
 fn waiter(row: &Columns<'_>) -> Result<WaiterRow, StoreError> {
     let name = name_of(row.value(10)?, row.value(11)?);
     let waiter = Waiter {
@@ -483,21 +475,4 @@ fn waiter(row: &Columns<'_>) -> Result<WaiterRow, StoreError> {
     let (since_ms, wakeup, boot) = (row.value(4)?, row.value(5)?, row.value(6)?);
     let stored = StoredWaiter { waiter, boot, process: process(row, 6)?, wakeup, since_ms };
     Ok((stored, row.value(13)?))
-}
-
-/// Joins the rows of each holder into one waiter.
-fn joined(rows: Vec<WaiterRow>) -> Vec<StoredWaiter> {
-    let mut waiters: BTreeMap<HolderId, StoredWaiter> = BTreeMap::new();
-    for (row, refused) in rows {
-        let need = row.waiter.needs[0].clone();
-        let known = waiters.contains_key(&row.waiter.holder);
-        let stored = waiters.entry(row.waiter.holder.clone()).or_insert(row);
-        if refused {
-            stored.waiter.refused.insert(need.name.clone());
-        }
-        if known {
-            stored.waiter.needs.push(need);
-        }
-    }
-    waiters.into_values().collect()
 }

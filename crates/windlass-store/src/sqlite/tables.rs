@@ -1,7 +1,7 @@
 //! Names, leases, waiters, events and requests, in SQL.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use windlass_core::{CoordinationStats, HolderId, Name, Need, Timestamp, Token, Waiter};
@@ -13,7 +13,10 @@ use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::process::Process;
 use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
 use crate::transaction::{Event, Request};
-use crate::words::{items_of, items_text, name_of, nanos, nanos_at, presence_word, remains_word};
+use crate::words::{
+    WaiterRow, items_of, items_text, joined, name_of, nanos, nanos_at, presence_word, rank,
+    remains_word,
+};
 
 /// The columns of a waiter and one of its names, in the order in which [`waiter`] reads them.
 const WAITER: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \
@@ -406,14 +409,6 @@ impl SqliteTables<'_> {
     }
 }
 
-/// Returns the stored form of a waiter's priority, of which the smallest comes first.
-fn rank(waiter: &Waiter) -> i64 {
-    !waiter.priority
-}
-
-/// A waiter with one of its names, and whether that name has refused it.
-type WaiterRow = (StoredWaiter, bool);
-
 fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
     let name = name_of(&row.get::<_, String>(10)?, row.get(11)?);
     let waiter = Waiter {
@@ -427,21 +422,4 @@ fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
     let (since_ms, wakeup, boot) = (row.get(4)?, row.get(5)?, row.get(6)?);
     let stored = StoredWaiter { waiter, boot, process: process(row, 6)?, wakeup, since_ms };
     Ok((stored, row.get(13)?))
-}
-
-/// Joins the rows of each holder into one waiter.
-fn joined(rows: Vec<WaiterRow>) -> Vec<StoredWaiter> {
-    let mut waiters: BTreeMap<HolderId, StoredWaiter> = BTreeMap::new();
-    for (row, refused) in rows {
-        let need = row.waiter.needs[0].clone();
-        let known = waiters.contains_key(&row.waiter.holder);
-        let stored = waiters.entry(row.waiter.holder.clone()).or_insert(row);
-        if refused {
-            stored.waiter.refused.insert(need.name.clone());
-        }
-        if known {
-            stored.waiter.needs.push(need);
-        }
-    }
-    waiters.into_values().collect()
 }
