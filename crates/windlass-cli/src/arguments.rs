@@ -318,7 +318,7 @@ pub(crate) enum Verb {
     Wait(WaitArguments),
     /// Add a command to a queue
     #[command(
-        after_help = "Examples:\n  windlass add -- make test\n  windlass add --after 17 --lock deploy -- ./deploy.sh\n  windlass add -q videos --timeout 1h -- 'ffmpeg -i in.mkv out.mp4 && rm in.mkv'\n\nPrints QUEUE/ID, which log, why, wait and cancel understand. Starts a scheduler in the background if\nnone is running."
+        after_help = "Examples:\n  windlass add -- make test\n  windlass add --after 17 --lock deploy -- ./deploy.sh\n  windlass add --use gpu=1 -- ./train.sh\n  windlass add -q videos --timeout 1h -- 'ffmpeg -i in.mkv out.mp4 && rm in.mkv'\n\nPrints QUEUE/ID, which log, why, wait and cancel understand. Starts a scheduler in the background if\nnone is running."
     )]
     Add(AddArguments),
     /// List the queues, or the steps of a queue

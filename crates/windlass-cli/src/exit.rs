@@ -17,7 +17,7 @@ use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::messages::printable;
-use crate::queue::OtherQueue;
+use crate::queue::{OtherQueue, UsedTwice};
 use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::state::{GroupOfDatabase, PasswordShown};
@@ -178,6 +178,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<DirError>()
         || failure.is::<GroupError>()
         || failure.is::<OtherQueue>()
+        || failure.is::<UsedTwice>()
         || failure.is::<GroupOfDatabase>()
         || failure.is::<PasswordShown>()
 }

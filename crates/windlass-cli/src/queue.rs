@@ -35,13 +35,21 @@ pub(crate) struct OtherQueue {
     other: String,
 }
 
+/// Two amounts of one limit were to be taken.
+#[derive(Debug, ThisError)]
+#[error("--use {limit} is given twice; write the whole amount once")]
+pub(crate) struct UsedTwice {
+    limit: String,
+}
+
 pub(crate) fn add(
     state: Option<&Path>,
     arguments: &AddArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let AddArguments { queue, after, at, delay, name, locks, priority, retry, timeout, .. } =
-        arguments;
+    let AddArguments {
+        queue, after, at, delay, name, locks, uses, priority, retry, timeout, ..
+    } = arguments;
     let AddArguments { env, command, .. } = arguments;
     let delay = delay.map(|delay| i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
     let start = delay.map(|delay| Times::now().now_ms.saturating_add(delay)).or(*at);
@@ -52,6 +60,12 @@ pub(crate) fn add(
             return Err(OtherQueue { queue, other }.into());
         }
     }
+    let mut taken = BTreeMap::new();
+    for (limit, amount) in uses {
+        if taken.insert(limit.clone(), amount.steps()).is_some() {
+            return Err(UsedTwice { limit: limit.clone() }.into());
+        }
+    }
     let addition = Addition {
         command: command.clone(),
         dir: std::env::current_dir()?,
@@ -59,6 +73,7 @@ pub(crate) fn add(
         name: name.clone(),
         after: after.iter().map(|step| step.number).collect(),
         locks: locks.clone(),
+        uses: taken,
         not_before_ms: start.map(i64::unsigned_abs),
         priority: *priority,
         retries: *retry,

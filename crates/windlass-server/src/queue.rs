@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use windlass_core::{EdgeKind, Happening, WorkId};
+use windlass_core::{Amount, EdgeKind, Happening, WorkId};
 use windlass_store::{
     DecodeError, Name, RunRecord, Store, StoreError, StoredQueue, StoredStep, Transaction,
     check_text,
 };
-use windlass_workflow::{Command, Script, Shell, ShellText, Step, StepDependency, Template};
+use windlass_workflow::{
+    Command, SHARED, Script, Shell, ShellText, Step, StepDependency, Template,
+};
 
 use crate::coordinator::{Ask, RunError, ask, require_text_path, send};
 #[cfg(windlass_faults)]
@@ -46,6 +48,9 @@ pub struct Addition {
     /// The locks that it holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
+    /// What it takes of the limits of the store, by name, in steps of an [`Amount`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub uses: BTreeMap<String, u64>,
     /// When it may start, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before_ms: Option<u64>,
@@ -160,6 +165,9 @@ pub fn add(
             if let Err(refused) = expect_known(transaction, &found, *step)? {
                 return Ok(Err(refused));
             }
+        }
+        for (limit, steps) in &addition.uses {
+            transaction.limits().expect(limit, Amount::from_steps(*steps))?;
         }
         let text = serde_json::to_string(addition).expect("texts and numbers are always JSON");
         let number = transaction.queues().add(&found.run, &text)?;
@@ -318,6 +326,10 @@ impl Addition {
         step.gate.not_before_ms = self.not_before_ms;
         step.priority = self.priority;
         step.needs.locks = self.locks.into_iter().map(Template::literal).collect();
+        let uses = self.uses.into_iter();
+        step.needs.resources = uses
+            .map(|(limit, steps)| (format!("{SHARED}{limit}"), Amount::from_steps(steps)))
+            .collect();
         let env = self.env.into_iter();
         step.execution.env = env.map(|(name, value)| (name, Template::literal(value))).collect();
         step.execution.dir = self.dir.to_str().map(Template::literal);

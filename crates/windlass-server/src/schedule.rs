@@ -15,6 +15,7 @@ use windlass_workflow::{OnFailure, Plan, Step, StepDependency};
 
 use self::capacity::RunCapacity;
 pub(crate) use self::capacity::SharedCapacity;
+use self::limits::LimitUsers;
 pub(crate) use self::limits::LimitWait;
 use crate::clock::Clock;
 use crate::outputs;
@@ -51,8 +52,7 @@ pub(crate) struct Schedule {
     facts: Vec<Fact>,
     transitions: Vec<Transition>,
     names: NameQueues,
-    /// The works that use limits of the store.
-    limited: Vec<WorkId>,
+    limit_users: LimitUsers,
     /// Whether one of them waits for a limit.
     waits_for_limits: bool,
     /// The works that have blocked others, as far as a caller has asked.
@@ -78,13 +78,15 @@ impl Schedule {
     fn on(plan: Plan, clock: Clock, capacity: RunCapacity) -> Self {
         let mut config = EngineConfig::default();
         config.seed = clock.now().as_nanos();
-        let places = plan.steps.iter().enumerate();
+        let mut places = BTreeMap::new();
+        let mut limit_users = LimitUsers::default();
+        for (place, step) in plan.steps.iter().enumerate() {
+            places.insert(step.name.clone(), place);
+            limit_users.add(WorkId::from_index(place), step);
+        }
         Self {
-            places: places.clone().map(|(place, step)| (step.name.clone(), place)).collect(),
-            limited: places
-                .filter(|(_, step)| step.needs.limits().next().is_some())
-                .map(|(place, _)| WorkId::from_index(place))
-                .collect(),
+            places,
+            limit_users,
             plan,
             growth: None,
             engine: Engine::new(config, capacity.client()),

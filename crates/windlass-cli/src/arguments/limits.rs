@@ -92,7 +92,7 @@ pub(super) fn size(text: &str) -> Result<Amount, String> {
 }
 
 /// Reads the name of a limit, with or without `shared.`.
-fn limit(text: &str) -> Result<String, String> {
+pub(super) fn limit(text: &str) -> Result<String, String> {
     let name = text.strip_prefix("shared.").unwrap_or(text);
     check_limit_name(name).map_err(|error| error.to_string())?;
     Ok(name.to_owned())

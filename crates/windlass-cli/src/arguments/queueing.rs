@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use windlass_server::Amount;
 
+use super::limits::{limit, size};
 use super::serving::variable;
 use super::{StepTarget, duration, slots, whole};
 use crate::completions;
@@ -35,6 +37,10 @@ pub(crate) struct AddArguments {
     #[arg(long = "lock", value_name = "NAME")]
     pub(crate) locks: Vec<String>,
 
+    /// Take this much of a limit of the store while the command runs: a number, or a size such as 64G
+    #[arg(long = "use", value_name = "NAME=AMOUNT", value_parser = limit_use)]
+    pub(crate) uses: Vec<(String, Amount)>,
+
     /// Set how urgent the step is in its queue; larger is more urgent
     #[arg(long, value_name = "P", value_parser = whole::<i64>, allow_negative_numbers = true, default_value_t = 0)]
     pub(crate) priority: i64,
@@ -55,6 +61,14 @@ pub(crate) struct AddArguments {
     /// The command; a single word with blanks is shell text
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+fn limit_use(text: &str) -> Result<(String, Amount), String> {
+    let (name, amount) = text.split_once('=').ok_or("write NAME=AMOUNT, such as gpu=1")?;
+    match (limit(name)?, size(amount)?) {
+        (_, Amount::ZERO) => Err("write an amount above 0, such as gpu=1".to_owned()),
+        used => Ok(used),
+    }
 }
 
 #[derive(Args)]

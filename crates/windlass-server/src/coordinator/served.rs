@@ -84,8 +84,6 @@ pub(crate) struct ServedRun {
     env: BTreeMap<String, String>,
     /// Whether steps need names, which only the store can give.
     shares_names: bool,
-    /// The limits of the store that steps use.
-    limits: BTreeSet<String>,
     /// Stale holds whose processes were ended, so that the next round can take their names.
     cleared: Vec<(Name, Token)>,
     /// What dead holders of names have left running.
@@ -171,7 +169,6 @@ impl ServedRun {
             Ok(taken) => taken,
             Err(error) => return Ok(Err(error)),
         };
-        let limits = plan.shared_limits();
         let mut schedule = Schedule::sharing(plan, host.clock.start_again(), &host.capacity);
         let mut history = RunHistory::read(transaction, identity.id())?;
         let is_new = history.is_new();
@@ -194,7 +191,6 @@ impl ServedRun {
             placed: BTreeMap::new(),
             env,
             shares_names: false,
-            limits,
             cleared: Vec::new(),
             leftovers: Vec::new(),
             is_new: true,
@@ -345,13 +341,18 @@ impl ServedRun {
     }
 
     /// Returns the limits of the store that its steps use.
-    pub(crate) fn limits(&self) -> &BTreeSet<String> {
-        &self.limits
+    pub(crate) fn limits(&self) -> BTreeSet<String> {
+        self.state.schedule().limits()
+    }
+
+    /// Returns whether its steps use limits of the store.
+    pub(crate) fn uses_limits(&self) -> bool {
+        self.state.schedule().uses_limits()
     }
 
     /// Returns the first step that nothing but limits of the store refuse, and notes whether there is one.
     pub(crate) fn limit_wait(&mut self) -> Option<LimitWait> {
-        let is_open = !self.limits.is_empty() && self.is_open();
+        let is_open = self.uses_limits() && self.is_open();
         let wait = if is_open { self.state.schedule().limit_wait() } else { None };
         self.state.schedule_mut().set_waits_for_limits(wait.is_some());
         wait

@@ -64,10 +64,13 @@ impl SharedCapacity {
     }
 
     /// Makes limits of the store known that no run has used so far. How much there is, the store says.
-    fn declare(&self, plan: &Plan) {
+    pub(super) fn declare(&self, limits: BTreeSet<String>) {
+        if limits.is_empty() {
+            return;
+        }
         let inner = &mut *self.inner();
         let known = inner.tree.limits(CapacityTree::ROOT);
-        let names = plan.shared_limits().into_iter().map(|name| format!("{SHARED}{name}"));
+        let names = limits.into_iter().map(|name| format!("{SHARED}{name}"));
         let new = names.filter(|name| known.amount(name).is_none());
         let new: ResourceCost = new.map(|name| (name, Amount::MAX)).collect();
         inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &new));
@@ -90,13 +93,13 @@ impl RunCapacity {
     /// Gives a run a tree of its own, in which at most `slots` of its steps run at a time.
     pub(super) fn alone(plan: &Plan, slots: u32) -> Self {
         let shared = SharedCapacity::new(&plan.limits());
-        shared.declare(plan);
+        shared.declare(plan.shared_limits());
         Self::add(&shared, CapacityTree::ROOT, plan, Some(slots), Vec::new())
     }
 
     /// Gives a run a place in a tree that it shares with others.
     pub(super) fn within(shared: &SharedCapacity, plan: &Plan) -> Self {
-        shared.declare(plan);
+        shared.declare(plan.shared_limits());
         let add = |inner: &mut Inner| inner.tree.add_level(CapacityTree::ROOT, &plan.limits());
         let level = add(&mut shared.inner());
         Self::add(shared, level, plan, plan.concurrency, vec![level])

@@ -75,13 +75,6 @@ impl Growth {
         }
     }
 
-    /// Takes the next step that was added, which has this number.
-    fn take(&mut self, work: WorkId) {
-        let (number, step) = self.untaken.pop_front().expect("a step is stored before its fact");
-        assert_eq!(number, work, "steps are taken in the order of their numbers");
-        self.insert(work, step);
-    }
-
     fn insert(&mut self, work: WorkId, step: Step) {
         self.opens.extend(opens_at(&step).map(|at| (at, work)));
         self.steps.insert(work, step);
@@ -101,7 +94,7 @@ impl Schedule {
         self.growth = Some(Growth { untaken, ..Growth::default() });
         let Some(RunBase { engine: base, began, ended }) = base else { return };
         for work in base.works.iter().map(|entry| entry.work) {
-            self.growing().take(work);
+            self.take(work);
             self.with_submission(work, |schedule, submission| schedule.engine.stage(submission));
         }
         self.times.starts.extend(began.iter().copied());
@@ -116,6 +109,21 @@ impl Schedule {
         self.growth.as_mut().expect("the run stays open")
     }
 
+    /// Takes the next step that was added, which has this number.
+    fn take(&mut self, work: WorkId) {
+        let next = self.growing().untaken.pop_front();
+        let (number, step) = next.expect("a step is stored before its fact");
+        assert_eq!(number, work, "steps are taken in the order of their numbers");
+        self.insert(work, step);
+    }
+
+    fn insert(&mut self, work: WorkId, step: Step) {
+        self.limit_users.add(work, &step);
+        let limits = step.needs.limits().map(|(limit, _)| limit.to_owned());
+        self.capacity.shared().declare(limits.collect());
+        self.growing().insert(work, step);
+    }
+
     /// Returns whether the run stays open when all its steps have ended.
     pub(crate) fn stays_open(&self) -> bool {
         self.growth.is_some()
@@ -128,7 +136,7 @@ impl Schedule {
 
     /// Adds a step under the next number.
     pub(crate) fn add(&mut self, work: WorkId, step: Step) {
-        self.growing().insert(work, step);
+        self.insert(work, step);
         let added = self.with_submission(work, |schedule, submission| {
             schedule.call(|engine, world| engine.submit(world, submission))
         });
@@ -166,7 +174,7 @@ impl Schedule {
         self.growing().facts += 1;
         match fact.what {
             Happening::Submitted { work } => {
-                self.growing().take(work);
+                self.take(work);
                 self.with_submission(work, |schedule, new| schedule.engine.stage(new));
             }
             Happening::Forgotten { work } => self.drop_step(work),
@@ -178,8 +186,10 @@ impl Schedule {
         self.times.starts.remove(&work);
         self.blamed.remove(&work);
         let growth = self.growing();
-        growth.steps.remove(&work);
         growth.forgotten.push(work);
+        if let Some(step) = growth.steps.remove(&work) {
+            self.limit_users.remove(work, &step);
+        }
     }
 
     /// Returns when a step may start that waits for a time, until that has come.
@@ -279,8 +289,8 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use windlass_core::EdgeKind;
-    use windlass_core::{Outcome, Random};
-    use windlass_workflow::{Command, Plan, StepDependency, Template};
+    use windlass_core::{Amount, Outcome, Random, ResourceCost};
+    use windlass_workflow::{Command, Plan, SHARED, StepDependency, Template};
 
     use super::*;
 
@@ -319,6 +329,8 @@ mod tests {
             step.after = after.iter().map(edge).collect();
             step.ending.retry.count = retries;
             step.ending.retry.delay = Duration::ZERO;
+            let limit = format!("{SHARED}{}", work.get() % 64);
+            step.needs.resources = ResourceCost::new().with(limit, Amount::from(1));
             self.added.push((work, step.clone()));
             self.kept.insert(work, step.clone());
             self.live.add(work, step);
@@ -348,6 +360,10 @@ mod tests {
             assert_eq!(stored.engine().digest(), self.live.engine().digest());
             let works = |schedule: &Schedule| schedule.works().collect::<Vec<_>>();
             assert_eq!(works(&stored), works(&self.live));
+            assert_eq!(stored.limits(), self.live.limits());
+            let limits = |work| stored.step(work).needs.limits().map(|(name, _)| name.to_owned());
+            let used: BTreeSet<_> = stored.works().flat_map(limits).collect();
+            assert_eq!(stored.limits(), used, "no forgotten step counts");
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{CapacityTree, Input, Name, Need, Phase, Short, Shortage, WorkId};
 use windlass_store::LimitRoom;
-use windlass_workflow::SHARED;
+use windlass_workflow::{SHARED, Step};
 
 use super::{Schedule, SharedCapacity};
 
@@ -17,10 +17,47 @@ pub(crate) struct LimitWait {
     pub(crate) turn: u64,
 }
 
+/// The works that use limits of the store.
+#[derive(Default)]
+pub(super) struct LimitUsers {
+    works: BTreeSet<WorkId>,
+    /// How many of them use each limit.
+    counts: BTreeMap<String, usize>,
+}
+
+impl LimitUsers {
+    /// Adds a work, if its step uses limits.
+    pub(super) fn add(&mut self, work: WorkId, step: &Step) {
+        for (limit, _) in step.needs.limits() {
+            self.works.insert(work);
+            *self.counts.entry(limit.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Removes a work of that step.
+    pub(super) fn remove(&mut self, work: WorkId, step: &Step) {
+        if !self.works.remove(&work) {
+            return;
+        }
+        for (limit, _) in step.needs.limits() {
+            let count = self.counts.get_mut(limit).expect("it was counted when it was added");
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(limit);
+            }
+        }
+    }
+}
+
 impl Schedule {
     /// Returns the names of the limits of the store that steps use.
     pub(crate) fn limits(&self) -> BTreeSet<String> {
-        self.plan.shared_limits()
+        self.limit_users.counts.keys().cloned().collect()
+    }
+
+    /// Returns whether steps use limits of the store.
+    pub(crate) fn uses_limits(&self) -> bool {
+        !self.limit_users.works.is_empty()
     }
 
     /// Returns the tree from which the steps take.
@@ -52,7 +89,7 @@ impl Schedule {
         }
         let first = self.engine.first_in_queue();
         let is_ready = |work: &WorkId| self.engine.phase(*work) == Some(Phase::Ready);
-        let others = self.limited.iter().copied().filter(is_ready);
+        let others = self.limit_users.works.iter().copied().filter(is_ready);
         let work = first.into_iter().chain(others).find(|work| self.lacks_only_limits(*work))?;
         let need = |(limit, amount): (&str, windlass_core::Amount)| Need {
             name: Name::Limit(limit.to_owned()),

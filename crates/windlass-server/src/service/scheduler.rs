@@ -650,15 +650,14 @@ impl Runs {
         }
         // All runs have given back names by then, and holds have moved to lives that are there.
         self.wake_refused(transaction, turn, &mut open)?;
-        let limits: BTreeSet<_> =
-            self.served.values().flat_map(ServedRun::limits).cloned().collect();
+        let limits: BTreeSet<_> = self.served.values().flat_map(ServedRun::limits).collect();
         if limits.is_empty() {
             // The runs that have waited have ended.
             self.participant.leave(transaction)?;
         }
         self.participant.set_limits(limits);
         let cleared = self.cleared.clone();
-        let users = self.served.values().filter(|run| !run.limits().is_empty());
+        let users = self.served.values().filter(|run| run.uses_limits());
         let priority = users.map(ServedRun::priority).max().unwrap_or_default();
         let asking = Asking { priority, wakeup: Some(wakeup), cleared: &cleared };
         self.leftovers.clear();

@@ -147,6 +147,60 @@ fn what_runs_and_what_waits_can_be_cancelled() {
 }
 
 #[test]
+fn added_commands_take_turns_with_the_items_of_a_limit() {
+    let mut service = Service::for_queues("4");
+    service.bench.ends_with(0, &["limits", "set", "board", "--items", "a,b", "--env", "BOARD"]);
+    // The queue is served before one of its steps uses a limit.
+    service.add(&["--", "true"]);
+    service.bench.ends_with(0, &["queue", "default", "--slots", "4"]);
+    service.bench.ends_with(0, &["wait", "default"]);
+    let guarded = "mkdir \"on-$BOARD\" && echo \"$BOARD\" >> used; until test -e go; do sleep 0.01; done; \
+                   rmdir \"on-$BOARD\"";
+    for _ in 0..3 {
+        service.add(&["--use", "board=1", "--", guarded]);
+    }
+    let used = service.bench.path("used");
+    let used = || fs::read_to_string(&used).unwrap_or_default();
+    eventually("two have begun", || used().lines().count() == 2);
+    // Another scheduler knows what they use.
+    service.kill(0);
+    service.start(&["serve", "--no-worker"]);
+    let why = service.shown(&["why", "default/4"]);
+    assert!(why.contains("board"), "{why}");
+    assert!(service.shown(&["limits"]).contains("default/"), "{}", service.shown(&["limits"]));
+    // A script shares them.
+    service.bench.ends_with(75, &["sem", "shared.board", "--wait", "0s", "--", "true"]);
+    service.bench.write("go", "");
+    service.bench.ends_with(0, &["wait", "default/2", "default/3", "default/4"]);
+    let used = used();
+    let mut first: Vec<_> = used.lines().take(2).collect();
+    first.sort_unstable();
+    assert_eq!((first, used.lines().count()), (vec!["a", "b"], 3));
+    service.bench.ends_with(0, &["sem", "shared.board", "-n", "2", "--wait", "5s", "--", "true"]);
+}
+
+#[test]
+fn what_no_limit_has_is_refused() {
+    let service = Service::for_queues("1");
+    service.bench.ends_with(0, &["limits", "set", "gpu=2", "memory=8G"]);
+    let check = |uses: &[&str], words: &str| {
+        let uses = uses.iter().flat_map(|text| ["--use", *text]);
+        let arguments = ["add"].into_iter().chain(uses).chain(["--", "true"]);
+        service.refuses(&arguments.collect::<Vec<_>>(), words);
+    };
+    check(&["tpu=1"], "tpu");
+    check(&["gpu=3"], "gpu");
+    check(&["memory=4G", "gpu=3"], "gpu");
+    check(&["gpu"], "write NAME=AMOUNT");
+    check(&["gpu=0"], "write an amount above 0");
+    check(&["gpu=x"], "write a number");
+    check(&["gpu=1", "shared.gpu=1"], "--use gpu is given twice");
+    assert!(!service.shown(&["queue"]).contains("default"), "nothing was added");
+    service.add(&["--use", "shared.gpu=2", "--use", "memory=0.5G", "--", "true"]);
+    service.bench.ends_with(0, &["wait", "default/1"]);
+}
+
+#[test]
 fn a_paused_queue_takes_commands_and_starts_none() {
     let service = Service::for_queues("2");
     service.add(&["--", "true"]);
