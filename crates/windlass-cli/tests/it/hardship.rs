@@ -57,7 +57,7 @@ fn a_run_continues_when_its_output_is_closed() {
 #[test]
 fn a_run_stops_on_a_full_disk_and_resumes_when_there_is_room() {
     let bench = Bench::new();
-    let fill = "run = 'test -e filled || { touch filled; head -c 9000000 /dev/zero > disk/filler || true; }; echo fill >> record'\n";
+    let fill = "run = 'test -e filled || { touch filled; head -c 9000000 /dev/zero > disk/filler 2> /dev/null || true; }; echo fill >> record'\n";
     let steps = (0..30).map(|number| {
         let before = if number == 0 { "fill".to_owned() } else { format!("s{}", number - 1) };
         format!("[step.s{number}]\nafter = ['{before}']\nrun = 'echo s{number} >> record'\n")

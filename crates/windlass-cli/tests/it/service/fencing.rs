@@ -9,7 +9,7 @@ use super::*;
 use crate::bench::runs;
 
 /// A lease that is over soon, and still long enough for a busy machine.
-const LEASE: [&str; 2] = ["--lease", "2s"];
+const LEASE: [&str; 2] = ["--lease", "3s"];
 
 /// Returns the guardian of a worker.
 pub(super) fn guardian_of(worker: &Child) -> Option<String> {
