@@ -51,7 +51,7 @@ const GLOBAL: &str = "Global options";
 #[derive(Parser)]
 #[command(name = "windlass", version, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
-    /// Use the store in this directory [default: your own, $XDG_STATE_HOME/windlass]
+    /// Use the store in this directory, or in the PostgreSQL database of this URL [default: your own, $XDG_STATE_HOME/windlass]
     #[arg(
         long,
         global = true,
