@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Gid, getegid, geteuid, getgroups};
 use serde::Serialize;
 use thiserror::Error;
-use windlass_server::{Access, user_name};
+use windlass_server::{Access, is_database, user_name, without_password};
 
 use crate::arguments::{Form, StoreArguments, StoreVerb};
 use crate::exit::Exit;
@@ -76,6 +76,7 @@ pub(crate) fn store(
     let store = state::init(state, gid)?;
     let made = Made {
         dir: store.dir().display().to_string(),
+        database: state.and_then(Path::to_str).filter(|url| is_database(url)).map(without_password),
         group: gid.map(|gid| Group::find(&gid.to_string()).map_or(gid.to_string(), |g| g.name)),
     };
     print(&match form {
@@ -89,15 +90,19 @@ pub(crate) fn store(
 #[derive(Serialize)]
 struct Made {
     dir: String,
+    /// The URL of the database that has the store, if one has it.
+    database: Option<String>,
     /// The group whose members share it.
     group: Option<String>,
 }
 
 impl Made {
     fn text(&self) -> String {
-        match &self.group {
-            Some(group) => format!("{}: shared by the members of group {group}\n", self.dir),
-            None => format!("{}: used by its owner only\n", self.dir),
+        let dir = &self.dir;
+        match (&self.database, &self.group) {
+            (Some(database), _) => format!("{database}: logs of this machine are in {dir}\n"),
+            (None, Some(group)) => format!("{dir}: shared by the members of group {group}\n"),
+            (None, None) => format!("{dir}: used by its owner only\n"),
         }
     }
 }

@@ -35,6 +35,9 @@ wait $server || true
 rm -rf "$1"
 "#;
 
+/// The name of a server's socket in its directory.
+pub const SOCKET: &str = ".s.PGSQL.5432";
+
 /// A running server.
 pub struct Server {
     socket_dir: PathBuf,
@@ -105,6 +108,12 @@ impl Server {
         let started = self.answers.lock().expect("no test panics here").read_exact(&mut answer);
         let log = || fs::read_to_string(self.socket_dir.join("log")).unwrap_or_default();
         assert!(started.is_ok(), "PostgreSQL has not started: {}", log());
+    }
+
+    /// Returns the socket on which the server listens.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.socket_dir.join(SOCKET)
     }
 
     /// Returns the URL of a store that no other test uses.

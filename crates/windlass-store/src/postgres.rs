@@ -1,4 +1,4 @@
-//! The backend for many machines: a database of PostgreSQL.
+//! The backend in a database: PostgreSQL.
 //!
 //! A transaction first locks the row of the store's counters, so writers go one after the other and a
 //! statement sees every commit before it (READ COMMITTED). If the connection is lost or another
@@ -41,7 +41,7 @@ pub struct Postgres {
     target: Arc<Target>,
     listener: Listener,
     id: String,
-    /// None after the connection was lost.
+    /// None after the connection was lost, and while a transaction has it: one whose body panics closes it.
     session: Option<Session>,
 }
 
@@ -49,8 +49,18 @@ pub struct Postgres {
 enum Failure {
     /// Nothing was committed, and a repetition may succeed.
     Repeatable(StoreError),
-    /// Nothing was committed, or nobody can know.
+    /// Nothing was committed, or it is unknown what was.
     Final(StoreError),
+}
+
+/// Why a transaction was not seen to end.
+enum Unfinished {
+    Failed(Failure),
+    /// The answer to its commit was lost. The server knows it by this number.
+    Unanswered {
+        number: String,
+        error: StoreError,
+    },
 }
 
 impl Postgres {
@@ -84,33 +94,31 @@ impl Postgres {
         Ok(Self { target, listener, id, session: Some(session) })
     }
 
-    /// Returns the connection, a new one if the last was lost.
-    fn session(&mut self) -> Result<&Session, Failure> {
-        if self.session.as_ref().is_none_or(Session::is_closed) {
-            let session = Session::open(&self.target).map_err(of_connecting)?;
-            let id = schema::check(&session, &self.target).map_err(of_connecting)?;
-            if id != self.id {
-                let path = self.target.to_string().into();
-                return Err(Failure::Final(StoreError::Replaced { path }));
-            }
-            self.session = Some(session);
+    /// Takes the connection, a new one if the last was lost.
+    fn take_session(&mut self) -> Result<Session, Failure> {
+        if let Some(session) = self.session.take().filter(|session| !session.is_closed()) {
+            return Ok(session);
         }
-        Ok(self.session.as_ref().expect("it was opened above"))
+        let session = Session::open(&self.target).map_err(of_connecting)?;
+        let id = schema::check(&session, &self.target).map_err(of_connecting)?;
+        match id == self.id {
+            true => Ok(session),
+            false => {
+                let path = self.target.to_string().into();
+                Err(Failure::Final(StoreError::Replaced { path }))
+            }
+        }
     }
 
     /// Makes one attempt at a transaction.
     fn attempt(&mut self, body: TransactionBody<'_>) -> Result<(), Failure> {
-        let session = self.session()?;
-        let begun = begin(session);
-        let (number, has_stalled) = begun.map_err(|error| failed(session, error))?;
-        let tables = PostgresTables::new(session, has_stalled);
-        if let Err(error) = body(&tables) {
-            return Err(failed(session, error));
-        }
-        match session.batch("COMMIT") {
+        let session = self.take_session()?;
+        let done = write(&session, body);
+        self.session = Some(session);
+        match done {
             Ok(()) => Ok(()),
-            Err(error) if session.is_closed() => self.find_out(&number, error),
-            Err(error) => Err(failed(session, error)),
+            Err(Unfinished::Failed(failure)) => Err(failure),
+            Err(Unfinished::Unanswered { number, error }) => self.find_out(&number, error),
         }
     }
 
@@ -120,9 +128,10 @@ impl Postgres {
         let until = Instant::now() + READ_PATIENCE;
         while Instant::now() < until {
             thread::sleep(RECONNECT[1]);
-            let Ok(session) = self.session() else { continue };
+            let Ok(session) = self.take_session() else { continue };
             let query = "SELECT pg_xact_status($1::text::xid8)";
             let status = session.one(query, &[&number], |row| row.value::<Option<String>>(0));
+            self.session = Some(session);
             match status.ok().flatten().flatten().as_deref() {
                 Some("committed") => return Ok(()),
                 Some("aborted") => return Err(Failure::Repeatable(error)),
@@ -133,12 +142,14 @@ impl Postgres {
     }
 
     fn snapshot(&mut self, body: TransactionBody<'_>) -> Result<(), Failure> {
-        let session = self.session()?;
-        let begun = session.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-        begun.map_err(|error| failed(session, error))?;
-        let read = body(&PostgresTables::new(session, false));
-        read.map_err(|error| failed(session, error))?;
-        session.batch("COMMIT").map_err(|error| failed(session, error))
+        let session = self.take_session()?;
+        let read = session
+            .batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            .and_then(|()| body(&PostgresTables::new(&session, false)))
+            .and_then(|()| session.batch("COMMIT"));
+        let read = read.map_err(|error| failed(&session, error));
+        self.session = Some(session);
+        read
     }
 
     fn tell(&self, topic: &Topic, wakeup: Option<&str>) {
@@ -213,6 +224,18 @@ impl Backend for Postgres {
 
     fn notify_all(&self, topic: &Topic) {
         self.tell(topic, None);
+    }
+}
+
+/// Runs a transaction.
+fn write(session: &Session, body: TransactionBody<'_>) -> Result<(), Unfinished> {
+    let fail = |error| Unfinished::Failed(failed(session, error));
+    let (number, has_stalled) = begin(session).map_err(fail)?;
+    body(&PostgresTables::new(session, has_stalled)).map_err(fail)?;
+    match session.batch("COMMIT") {
+        Ok(()) => Ok(()),
+        Err(error) if session.is_closed() => Err(Unfinished::Unanswered { number, error }),
+        Err(error) => Err(fail(error)),
     }
 }
 

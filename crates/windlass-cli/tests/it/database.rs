@@ -9,7 +9,8 @@ fn bench(flow: &str) -> Option<(Bench, String)> {
     let url = Server::shared()?.new_store();
     let bench = Bench::new();
     bench.write("flow.toml", flow);
-    ends_with(&bench, 0, &url, &["store", "init"]);
+    let said = ends_with(&bench, 0, &url, &["store", "init"]);
+    assert!(said.starts_with(&format!("{url}: logs of this machine are in ")), "{said}");
     Some((bench, url))
 }
 

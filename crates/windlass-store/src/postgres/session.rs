@@ -138,7 +138,7 @@ impl Columns<'_> {
 
     /// Returns a value of a type that the database has as well.
     pub(super) fn value<'a, T: FromSql<'a>>(&'a self, column: usize) -> Result<T, StoreError> {
-        self.row.try_get(column).map_err(|error| self.session.error(&error))
+        self.row.try_get(column).map_err(|_| self.damaged(column, "has another type"))
     }
 
     /// Returns a value that only a damaged store lacks.

@@ -20,6 +20,8 @@ use crate::error::StoreError;
 
 /// How long to wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// After how long without an answer a connection is tested.
+const SILENCE: Duration = Duration::from_secs(10);
 /// The schema with the tables of a store, unless the URL names another.
 const SCHEMA: &str = "windlass";
 
@@ -79,6 +81,9 @@ impl Target {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
+        // A server or a network that is gone without a word is noticed within half a minute.
+        config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 2).keepalives_retries(3);
+        config.tcp_user_timeout(SILENCE * 2);
         config.application_name("windlass");
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         Ok(Self { config, schema, shown, root_certificate })

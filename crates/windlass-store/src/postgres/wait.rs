@@ -26,7 +26,8 @@ impl Wait {
 
     /// Notes which transaction is the oldest, or why the database cannot be reached.
     pub(super) fn observe(&mut self, oldest: Option<String>, away: Option<String>) {
-        // The writer whose turn it is, is as old as the oldest one or older than all that wait.
+        // The writer that has the turn began before all that wait, so the oldest transaction does not end
+        // before it.
         if oldest.is_some() && oldest != self.oldest {
             self.stalled = Instant::now();
         }

@@ -1,9 +1,14 @@
 //! What is special about a store in PostgreSQL: the server and the connections to it may go.
 
-use std::sync::Arc;
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
-use windlass_sim::postgres::Server;
+use tempfile::TempDir;
+use windlass_sim::postgres::{SOCKET, Server};
 use windlass_store::{
     Backend, Claim, Claimed, HolderId, LeaseTerms, ManualClock, Name, Need, Postgres, Store,
     StoreError,
@@ -32,6 +37,65 @@ impl Bench {
     }
 }
 
+/// What the next commit loses, with its connection.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    /// The server never hears of it.
+    Commit,
+    /// The client never hears the answer.
+    Answer,
+}
+
+/// Passes on what clients and a server tell each other.
+struct Proxy {
+    dir: TempDir,
+    lose: Arc<Mutex<Option<Lost>>>,
+}
+
+impl Proxy {
+    fn start(server: &Server) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let listener = UnixListener::bind(dir.path().join(SOCKET)).expect("a socket");
+        let (socket, lose) = (server.socket(), Arc::<Mutex<Option<Lost>>>::default());
+        let shared = Arc::clone(&lose);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.expect("a client connects");
+                let server = UnixStream::connect(&socket).expect("the server listens");
+                let (from, to) = (server.try_clone(), client.try_clone());
+                let (mut from, mut to) = (from.expect("a handle"), to.expect("a handle"));
+                thread::spawn(move || io::copy(&mut from, &mut to));
+                let lose = Arc::clone(&shared);
+                thread::spawn(move || pass_on(client, server, &lose));
+            }
+        });
+        Self { dir, lose }
+    }
+
+    /// Returns the URL of a store by way of this proxy.
+    fn url(&self, server: &Server, url: &str) -> String {
+        let direct = server.socket().parent().expect("a directory").display().to_string();
+        url.replace(&direct, &self.dir.path().display().to_string())
+    }
+}
+
+/// Passes on what a client says, until a commit is to be lost.
+fn pass_on(mut client: UnixStream, mut server: UnixStream, lose: &Mutex<Option<Lost>>) {
+    let mut buffer = [0; 8192];
+    while let Ok(read @ 1..) = client.read(&mut buffer) {
+        let said = &buffer[..read];
+        let is_commit = said.windows(6).any(|word| word == b"COMMIT");
+        let lost = is_commit.then(|| lose.lock().expect("no test panics here").take()).flatten();
+        if matches!(lost, Some(Lost::Answer)) {
+            client.shutdown(Shutdown::Both).expect("it is connected");
+        }
+        if matches!(lost, Some(Lost::Commit)) || server.write_all(said).is_err() {
+            break;
+        }
+    }
+    let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+}
+
 fn claim(store: &mut Store, holder: &str) -> Claimed {
     let (holder, needs) = (HolderId::new(holder), [Need::one(Name::Lock("x".to_owned()))]);
     let terms = LeaseTerms { heartbeat_timeout: TIMEOUT, max_hold: None };
@@ -58,6 +122,43 @@ fn a_transaction_whose_server_crashes_is_repeated_and_committed_once() {
     });
     committed.expect("the second call succeeds");
     assert_eq!((calls, emitted(&mut store)), (2, 2));
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_looked_up() {
+    for (lost, calls_expected) in [(Lost::Answer, 1), (Lost::Commit, 2)] {
+        let Some(server) = Server::shared() else { return };
+        let url = server.new_store();
+        let proxy = Proxy::start(server);
+        let backend = Postgres::create(&proxy.url(server, &url)).expect("it can be made");
+        let dir = std::env::temp_dir();
+        let mut store = Store::new(Box::new(backend), Arc::new(ManualClock::default()), &dir);
+        let mut calls = 0;
+        *proxy.lose.lock().expect("no test panics here") = Some(lost);
+        let committed = store.transact(|tx| {
+            calls += 1;
+            tx.events().emit("a")
+        });
+        committed.expect("the server knows what has become of it");
+        assert_eq!((calls, emitted(&mut store)), (calls_expected, 1), "{lost:?}");
+    }
+}
+
+#[test]
+fn what_a_body_that_panics_has_written_is_never_committed() {
+    let Some(server) = Server::shared() else { return };
+    let backend = Postgres::create(&server.new_store()).expect("it can be made");
+    let dir = std::env::temp_dir();
+    let mut store = Store::new(Box::new(backend), Arc::new(ManualClock::default()), &dir);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        store.transact::<()>(|tx| {
+            tx.events().emit("lost")?;
+            panic!("as a test wants it");
+        })
+    }));
+    assert!(panicked.is_err());
+    store.transact(|tx| tx.events().emit("kept")).expect("the store works");
+    assert_eq!(emitted(&mut store), 1);
 }
 
 #[test]
@@ -124,6 +225,9 @@ fn a_writer_that_waits_for_another_one_is_asked_whether_to_go_on() {
     let mut first = Postgres::create(&url).expect("it can be made");
     let mut second = Postgres::open(&url).expect("there is one");
     let (mut asked, durability) = (0, windlass_store::Durability::Full);
+    // The first writer after a start of the server notes it, and the next ones write nothing by themselves.
+    let noted = first.transact(durability, &mut |_| panic!("it does not wait"), &mut |_| Ok(()));
+    noted.expect("the store works");
     first
         .transact(durability, &mut |_| panic!("it does not wait"), &mut |tables| {
             let waited = second.transact(
