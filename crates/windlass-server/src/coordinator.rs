@@ -164,8 +164,8 @@ impl Coordinator {
     }
 
     /// Hands a run that no process leads to the scheduler of the store; does nothing if that has it. Its
-    /// commands are given the variables of this process that a submission takes along. `run` is the run's whole id. Refused
-    /// if the run is not as `found` says.
+    /// commands are given the variables of this process that a submission takes along. `run` is the run's
+    /// whole id. Refused if the run is not as `found` says.
     pub fn hand_over(store: &mut Store, run: &str, found: FoundRun) -> Result<(), RunError> {
         let record = store.run(run)?;
         users::expect_owner(&record.id, record.uid)?;

@@ -113,8 +113,8 @@ impl Effects {
 }
 
 impl Extras {
-    /// Notifies attempts, waiters and subscribers, whatever their wakers do. Returns the values to be dropped, which is done last, because
-    /// a destructor may do anything.
+    /// Notifies attempts, waiters and subscribers, whatever their wakers do. Returns the values to be
+    /// dropped, which is done last, because a destructor may do anything.
     pub(crate) fn notify(self) -> Vec<Box<dyn Send>> {
         // Before the wake-ups, so that a run does not return before its events are emitted.
         self.reports.into_iter().for_each(Report::emit);
