@@ -13,6 +13,7 @@
 
 mod awaited;
 mod dead_lives;
+mod duty;
 mod environment;
 mod follow;
 mod guarded;

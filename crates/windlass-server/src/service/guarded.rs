@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use super::duty::OrderToken;
 use super::guardian::{Guardian, GuardianState};
-use super::worker::OrderToken;
 use crate::coordinator::RunError;
 use crate::coordinator::attempts::{Attempts, LocalAttempts, News, Order, StopMode};
 use crate::fence;

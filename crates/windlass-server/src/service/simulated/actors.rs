@@ -12,9 +12,10 @@ use super::world::World;
 use crate::clock::Clock;
 use crate::coordinator::served::Host;
 use crate::coordinator::{Ask, RunError, ask};
+use crate::service::duty::{Begun, Duty, Place};
 use crate::service::scheduler::{Rounds, claim_lead};
 use crate::service::submit;
-use crate::service::worker::{Begun, Duty, Place, WorkerError, WorkerSettings, lease_terms};
+use crate::service::worker::{WorkerError, WorkerSettings, lease_terms};
 
 pub(super) enum Actor {
     Scheduler(SchedulerActor),

@@ -19,7 +19,7 @@ use crate::coordinator::attempts::{
 };
 use crate::ended::{Ended, Exit};
 use crate::guard::CheckResult;
-use crate::service::worker::OrderToken;
+use crate::service::duty::OrderToken;
 
 /// What a worker executes, as children of the simulated machine.
 pub(super) struct SimulatedAttempts {
