@@ -229,6 +229,15 @@ impl Schedule {
         }
     }
 
+    /// Cancels the steps again that were removed in this round, if a retry has reopened them since.
+    pub(super) fn cancel_removed(&mut self) {
+        let removed = self.growth.as_ref().map(|growth| growth.removed.clone());
+        for work in removed.unwrap_or_default() {
+            // Most of them have stayed cancelled.
+            let _ = self.apply(Input::Cancel(work));
+        }
+    }
+
     fn forget(&mut self, work: WorkId) {
         // No time passes: what it brings is decided with the rest of a round.
         let forget = Input::Forget(work);
@@ -413,5 +422,23 @@ mod tests {
         let phase = |index| stored.live.engine().phase(WorkId::from_index(index));
         assert_eq!((phase(0), phase(7)), (Some(Phase::Running), Some(Phase::Waiting)));
         assert_eq!(phase(6), None, "it has ended long ago");
+    }
+
+    #[test]
+    fn a_removed_step_is_forgotten_though_it_is_tried_again_in_the_same_round() {
+        let work = WorkId::from_index;
+        let check = |retried: usize| {
+            let mut stored = Stored::new();
+            stored.add(&[], 0);
+            stored.add(&[work(0)], 0);
+            stored.live.remove(work(1));
+            stored.live.apply(Input::Cancel(work(0))).expect("it has not ended");
+            stored.live.reopen(&[work(retried)]).expect("nothing runs");
+            stored.commit();
+            assert_eq!(stored.live.engine().phase(work(1)), None);
+            stored.check();
+        };
+        // By itself, and with the step that it follows.
+        [1, 0].map(check);
     }
 }

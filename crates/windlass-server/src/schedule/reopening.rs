@@ -7,9 +7,9 @@ use windlass_core::{Input, Phase, Rejected, Transition, WorkId};
 use super::Schedule;
 
 impl Schedule {
-    /// Reopens works that failed or were cancelled, and everything that follows them. Each work has one
-    /// transition: a work that follows several of them is blocked until the last is reopened, and that is
-    /// not shown.
+    /// Reopens works that failed or were cancelled, and everything that follows them, except steps that a user
+    /// has removed. Each work has one transition: a work that follows several of them is blocked until the last
+    /// is reopened, and that is not shown.
     pub(crate) fn reopen(&mut self, works: &[WorkId]) -> Result<(), Rejected> {
         let before = self.transitions.len();
         for work in works {
@@ -19,6 +19,7 @@ impl Schedule {
                 self.apply(Input::Reopen(*work))?;
             }
         }
+        self.cancel_removed();
         let changes = self.transitions.split_off(before);
         self.transitions.extend(net(changes));
         self.times.reopened = true;

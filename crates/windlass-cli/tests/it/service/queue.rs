@@ -210,6 +210,12 @@ fn a_paused_queue_takes_commands_and_starts_none() {
     service.add(&["-q", "other", "--", "touch other"]);
     service.bench.ends_with(0, &["wait", "other"]);
     assert!(!service.bench.path("ran").exists());
+    // A retry of one step lets none of the others start.
+    service.bench.ends_with(0, &["cancel", "default/2"]);
+    service.bench.ends_with(1, &["wait", "default/2"]);
+    service.bench.ends_with(0, &["retry", "default", "--step", "2"]);
+    eventually("it is paused again", || service.queue("default")[1].contains("paused"));
+    assert!(!service.bench.path("ran").exists());
     service.bench.ends_with(0, &["unpause", "default"]);
     service.bench.ends_with(0, &["wait", "default"]);
     assert!(service.bench.path("ran").exists());

@@ -145,8 +145,10 @@ impl RunState {
         if works.is_empty() {
             return Err(RunError::NothingToRetry { run: run() });
         }
-        // Who tries a run again wants it to start something.
-        self.run.schedule.apply(Input::UnpauseAll).expect("a pause can always end");
+        // A user who tries an ended run again wants it to start something. A queue has no end.
+        if !self.run.schedule.stays_open() {
+            self.run.schedule.apply(Input::UnpauseAll).expect("a pause can always end");
+        }
         self.run.schedule.reopen(&works).expect("nothing of an ended run is under way");
         self.run.effects.records.push(Record::Reopened);
         for work in works {
