@@ -1,16 +1,13 @@
 //! The command line: verbs, options, and errors in it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{
-    EnumValueParser, FalseyValueParser, OsStringValueParser, PossibleValue, TypedValueParser,
-};
+use clap::builder::{FalseyValueParser, OsStringValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
-use windlass_workflow::{DurationError, EventPattern};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use windlass_workflow::EventPattern;
 
 use crate::completions;
 use crate::exit::Exit;
@@ -24,6 +21,7 @@ mod mistakes;
 mod queueing;
 mod serving;
 mod storing;
+mod values;
 
 pub(crate) use holding::{
     AcquireArguments, CheckArguments, Holding, Kind, LockArguments, LockPrimitive, SemArguments,
@@ -39,9 +37,13 @@ pub(crate) use serving::{
     ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments,
 };
 pub(crate) use storing::{StoreArguments, StoreVerb};
+pub(crate) use values::{Jobs, Target};
 
 use self::mistakes::{own_words, print_error, without_variables};
-
+use self::values::{
+    OutputModeParser, duration, jobs, param, priority, run_to_attach, run_to_resume, run_to_retry,
+    target, whole,
+};
 use crate::display::OutputMode;
 
 /// The heading of the options that every verb has.
@@ -192,15 +194,6 @@ pub(crate) struct OutputArguments {
         default_value = "auto"
     )]
     pub(crate) mode: OutputMode,
-}
-
-/// A guard to decide about.
-#[derive(Clone, Debug)]
-pub(crate) enum Target {
-    /// That of a `windlass guard`.
-    Guard(String),
-    /// That of a step of a run.
-    Step { run: String, step: String },
 }
 
 #[derive(Subcommand)]
@@ -509,10 +502,6 @@ pub(crate) enum Verb {
     Man(ManArguments),
 }
 
-/// How many steps may run at once; none if the variable is empty.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Jobs(pub(crate) Option<u32>);
-
 /// The form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -536,99 +525,4 @@ pub(crate) enum Format {
     Dot,
     Mermaid,
     Json,
-}
-
-/// Reads a mode of output; an empty variable counts as unset.
-#[derive(Clone)]
-struct OutputModeParser;
-
-impl TypedValueParser for OutputModeParser {
-    type Value = OutputMode;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        argument: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<OutputMode, clap::Error> {
-        match value.is_empty() {
-            true => Ok(OutputMode::Auto),
-            false => EnumValueParser::new().parse_ref(command, argument, value),
-        }
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let modes = OutputMode::value_variants().iter();
-        Some(Box::new(modes.filter_map(ValueEnum::to_possible_value)))
-    }
-}
-
-fn param(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-fn whole<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "write a whole number".to_owned())
-}
-
-/// Reads how many steps may run at once.
-fn jobs(text: &str) -> Result<Jobs, String> {
-    match text.is_empty() && variable_is_empty("WINDLASS_JOBS") {
-        true => Ok(Jobs(None)),
-        false => slots(text).map(|jobs| Jobs(Some(jobs))),
-    }
-}
-
-/// Reads a number of slots.
-fn slots(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(slots @ 1..) => Ok(slots),
-        _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
-    }
-}
-
-/// Reads the priority of a run.
-fn priority(text: &str) -> Result<i16, String> {
-    let error = || format!("write a whole number from {} to {}", i16::MIN, i16::MAX);
-    text.parse().map_err(|_| error())
-}
-
-fn run_to_resume(text: &str) -> Result<String, String> {
-    let tip =
-        |run: &str, _: &str| format!("only a whole run can be resumed: windlass resume {run}");
-    looking::whole_run(text, tip)
-}
-
-fn run_to_attach(text: &str) -> Result<String, String> {
-    let tip = |run: &str, step: &str| {
-        format!("only a whole run can be shown; the output of a step: windlass log -f {run}/{step}")
-    };
-    looking::whole_run(text, tip)
-}
-
-fn run_to_retry(text: &str) -> Result<String, String> {
-    let tip = |run: &str, step: &str| {
-        format!("name the step with --step: windlass retry {run} --step {step}")
-    };
-    looking::whole_run(text, tip)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    windlass_workflow::parse_duration(text).map_err(|error| match error {
-        DurationError::Malformed { .. } => {
-            format!("{error}; write whole numbers with ms, s, m, h or d, such as 30s or 1h 30m")
-        }
-        _ => error.to_string(),
-    })
-}
-
-fn target(text: &str) -> Result<Target, String> {
-    match text.split_once('/') {
-        Some(("guard", name)) if !name.is_empty() => Ok(Target::Guard(name.to_owned())),
-        Some((run, step)) if !run.is_empty() && !step.is_empty() => {
-            Ok(Target::Step { run: run.to_owned(), step: step.to_owned() })
-        }
-        _ => Err("write RUN/STEP for a step, or guard/NAME for a `windlass guard`".to_owned()),
-    }
 }

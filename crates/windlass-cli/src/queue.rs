@@ -184,7 +184,8 @@ fn show(store: &mut Store, name: &str, all: bool, form: Form) -> Result<Exit, Bo
     };
     if form == Form::Json {
         let mut lines = QueueJson::of(&view).line();
-        lines.extend((0..view.steps.len()).map(|place| StepJson::of(&view, place, why(place))));
+        lines
+            .extend((0..view.steps.len()).map(|place| QueueStepJson::of(&view, place, why(place))));
         print(&lines);
         return Ok(Exit::Success);
     }
@@ -261,7 +262,7 @@ impl<'a> QueueJson<'a> {
 
 /// A step of a queue, for programs.
 #[derive(Serialize)]
-struct StepJson<'a> {
+struct QueueStepJson<'a> {
     queue: &'a str,
     step: &'a str,
     name: Option<&'a str>,
@@ -270,12 +271,12 @@ struct StepJson<'a> {
     why: Option<String>,
 }
 
-impl StepJson<'_> {
+impl QueueStepJson<'_> {
     fn of(view: &RunView, place: usize, why: Option<String>) -> String {
         let step = &view.steps[place];
         json(
             "queue_step",
-            &StepJson {
+            &QueueStepJson {
                 queue: view.queue.as_deref().unwrap_or_default(),
                 step: &step.name,
                 name: (step.declared != step.name).then_some(step.declared.as_str()),

@@ -73,8 +73,8 @@ impl Times {
     }
 }
 
-/// Reads a time: `03:00` is the next time that a clock shows this, a day and a time are those of the user's time
-/// zone. Returns milliseconds since 1970.
+/// Reads a time: `03:00` is the next time that a clock shows this, a day and a time are those of the user's
+/// time zone. Returns milliseconds since 1970.
 pub(crate) fn at(text: &str) -> Result<i64, String> {
     let now = Zoned::now();
     read_at(text, &now).ok_or_else(|| {

@@ -1,8 +1,8 @@
 //! The queue of waiters for names: by priority, then in order of arrival.
 //!
-//! A waiter holds nothing. The names that refused it are reserved for it, and so is what it still lacks
-//! when these are free. A reservation binds only the waiters behind it, so none binds the first. A waiter that was notified and
-//! does not claim within [`CLAIM_GRACE`] is passed over, and keeps its place.
+//! A waiter holds nothing. The names that refused it are reserved for it, and so is what it still lacks when
+//! these are free. A reservation binds only the waiters behind it, so none binds the first. A waiter that was
+//! notified and does not claim within [`CLAIM_GRACE`] is passed over, and keeps its place.
 //!
 //! Knows nothing of leases or processes.
 
@@ -24,7 +24,8 @@ pub enum Name {
     Lock(String),
     /// A semaphore that users name.
     Semaphore(String),
-    /// A limit that all users of a store share: a semaphore whose slots are steps of an [`Amount`](crate::Amount).
+    /// A limit that all users of a store share: a semaphore whose slots are steps of an
+    /// [`Amount`](crate::Amount).
     Limit(String),
     /// The right to lead a run: a lock whose token is the run's epoch.
     Run(String),

@@ -144,8 +144,8 @@ fn failed_before(step: &str) -> usize {
     before
 }
 
-/// Starts a process that does not end by itself, in this process group or in a session of its own, or a chain of
-/// processes.
+/// Starts a process that does not end by itself, in this process group or in a session of its own, or a chain
+/// of processes.
 fn child(place: &str) -> Child {
     let mut command = match place {
         "group" => Command::new("sleep"),

@@ -1,10 +1,10 @@
 //! The log file of an attempt, of which no more is kept than its limit.
 //!
-//! The first half of the limit goes into the log itself. What is printed beyond that goes into parts of
-//! one length, in a directory beside the log, of which only the newest are kept, together as long as
-//! the other half. When the attempt has ended, the parts are added to the log, behind a line that
-//! says how much was left out. A log is created with its first byte, so a silent step costs no file. A leader that is killed leaves the parts where they are: readers find
-//! them there, and the next leader adds them.
+//! The first half of the limit goes into the log itself. What is printed beyond that goes into parts of one
+//! length, in a directory beside the log, of which only the newest are kept, together as long as the other
+//! half. When the attempt has ended, the parts are added to the log, behind a line that says how much was
+//! left out. A log is created with its first byte, so a silent step costs no file. A leader that is killed
+//! leaves the parts where they are: readers find them there, and the next leader adds them.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -5,9 +5,9 @@
 //! search lists again, and reads what it has not read before, until every process in the list could be read.
 //! Until then the result is [`Sight::Partial`].
 //!
-//! Pids ascend, in a listing as in the order of starts, so a listing meets at least one process of a tree that
-//! never dies out. Only where pids begin again at the lowest can all of it be behind the place where the listing
-//! is; two listings in a row cannot both meet that.
+//! Pids ascend, in a listing as in the order of starts, so a listing meets at least one process of a tree
+//! that never dies out. Only where pids begin again at the lowest can all of it be behind the place where the
+//! listing is; two listings in a row cannot both meet that.
 //!
 //! A pid may be used again at any moment, so a process is known by its pid and its start time, and reads of one
 //! pid may be of two processes. The start time tells: a parent is older than its children, and a process that
@@ -49,9 +49,9 @@ pub(crate) struct Members {
     pub(crate) sight: Sight,
 }
 
-/// Returns the processes of each tree. Calls `at_sight` with each process that seems to carry the tag of a tree,
-/// and the place of that tree, as soon as it was read: at the end of the search it may have started another and
-/// ended. Its pid may be that of another process by then.
+/// Returns the processes of each tree. Calls `at_sight` with each process that seems to carry the tag of a
+/// tree, and the place of that tree, as soon as it was read: at the end of the search it may have started
+/// another and ended. Its pid may be that of another process by then.
 pub(crate) fn members(
     wanted: &[Wanted<'_>],
     at_sight: impl FnMut(usize, &Process),
@@ -153,8 +153,8 @@ fn identity(process: &Process) -> Identity {
     (process.pid, process.started)
 }
 
-/// The processes that have started since the last round: they have got the pids behind that of the process that was
-/// the newest then, up to that of the one that is the newest now. Pids begin again at the lowest.
+/// The processes that have started since the last round: they have got the pids behind that of the process
+/// that was the newest then, up to that of the one that is the newest now. Pids begin again at the lowest.
 #[derive(Clone, Copy)]
 struct Started {
     after: Option<u32>,

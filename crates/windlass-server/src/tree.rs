@@ -5,10 +5,10 @@
 //! process. A process that has cleared its environment, changed that limit, left the group and lost its
 //! parents is found only by the leader of the run, whose child it has become (`orphans`).
 //!
-//! A process that forks and ends all the time is killed at sight, or forks once more before that. Then the next
-//! search finds the new process. A tree has ended when a complete search finds nothing. Control groups would add a kill that no process can
-//! outrun, but users may seldom create them where they run commands, so everything would have to work
-//! without them anyway.
+//! A process that forks and ends all the time is killed at sight, or forks once more before that. Then the
+//! next search finds the new process. A tree has ended when a complete search finds nothing. Control groups
+//! would add a kill that no process can outrun, but users may seldom create them where they run commands, so
+//! everything would have to work without them anyway.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -154,8 +154,8 @@ impl Attempt {
         self.poll_children(cx)
     }
 
-    /// Ready when no closure of the attempt is on the CPU pool: until then it keeps its slot. The body's end has
-    /// asked them to stop.
+    /// Ready when no closure of the attempt is on the CPU pool: until then it keeps its slot. The body's end
+    /// has asked them to stop.
     fn poll_closures(&self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.inner().is_on_pool() {
             return Poll::Ready(());

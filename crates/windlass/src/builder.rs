@@ -56,8 +56,9 @@ pub struct WorkSchedulerConfig {
     pub max_concurrency: usize,
     /// See [`WorkSchedulerBuilder::retry_delay`].
     pub retry_delay: Duration,
-    /// Receives the events that [change a state](WorkEvent::changes_state). Events that do not fit are dropped and
-    /// counted. [`WorkHandle::subscribe`](crate::WorkHandle::subscribe) needs no size, and reports what was missed.
+    /// Receives the events that [change a state](WorkEvent::changes_state). Events that do not fit are
+    /// dropped and counted. [`WorkHandle::subscribe`](crate::WorkHandle::subscribe) needs no size, and
+    /// reports what was missed.
     pub event_tx: Option<mpsc::Sender<WorkEvent>>,
 }
 
@@ -145,8 +146,8 @@ impl WorkSchedulerBuilder {
         self
     }
 
-    /// Sets a capacity that the works share with other schedulers, runners and callers. The scheduler's own limits
-    /// apply as well.
+    /// Sets a capacity that the works share with other schedulers, runners and callers. The scheduler's own
+    /// limits apply as well.
     ///
     /// ```
     /// use windlass::{ResourceCapacity, ResourceCost, WorkScheduler, work_fn};

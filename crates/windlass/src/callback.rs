@@ -13,8 +13,8 @@ use crate::panic::message;
 use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
 /// A work with a callback that is called exactly once for each attempt, after its outcome is known. A panic
-/// counts as a failure, and an attempt that is dropped as cancelled. A panic in the callback counts as a panic of
-/// the work.
+/// counts as a failure, and an attempt that is dropped as cancelled. A panic in the callback counts as a
+/// panic of the work.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -7,9 +7,9 @@
 //! | amounts | [`ResourceCost`], [`Amount`], [`Rate`], [`Quota`] |
 //! | moving limits to where they are used | [`HierarchicalBalancer`] |
 //!
-//! Core's `CapacityTree` makes all decisions. All handles of a tree share it behind one lock, so every change is
-//! atomic for all of them. A release returns the clients that should try again; they are notified when no lock is
-//! held. A level is removed when its last handle and its last user are dropped.
+//! Core's `CapacityTree` makes all decisions. All handles of a tree share it behind one lock, so every change
+//! is atomic for all of them. A release returns the clients that should try again; they are notified when no
+//! lock is held. A level is removed when its last handle and its last user are dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -138,8 +138,8 @@ impl ResourceCapacity {
         Client::alone(limits)
     }
 
-    /// Locks the tree. An engine's lock is taken before this one, never after it; clients are notified once both
-    /// are free.
+    /// Locks the tree. An engine's lock is taken before this one, never after it; clients are notified once
+    /// both are free.
     pub(crate) fn lock(&self) -> TreeGuard<'_> {
         self.level.shared.lock()
     }

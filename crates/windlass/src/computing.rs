@@ -1,9 +1,10 @@
 //! Closures that an attempt runs on the CPU pool.
 //!
-//! A running closure cannot be dropped, as a future can: it is asked to stop, and its attempt keeps its slot and
-//! resources until the closure returns. So no timeout ends the wait for it, and a body that returns, panics or
-//! suspends itself before its closures waits for them. If the future of the attempt is dropped with its run, the last
-//! closure to return reports the attempt's end. A closure that no worker has begun is withdrawn instead.
+//! A running closure cannot be dropped, as a future can: it is asked to stop, and its attempt keeps its slot
+//! and resources until the closure returns. So no timeout ends the wait for it, and a body that returns,
+//! panics or suspends itself before its closures waits for them. If the future of the attempt is dropped with
+//! its run, the last closure to return reports the attempt's end. A closure that no worker has begun is
+//! withdrawn instead.
 
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};

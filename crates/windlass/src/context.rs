@@ -129,10 +129,10 @@ impl WorkContext {
 
     /// Starts `task` on the CPU pool and returns a future of its result.
     ///
-    /// The task is asked to stop with this attempt, and when the future is dropped: `pool::cancelled()` returns
-    /// true in it, and its scopes and tasks end. The attempt keeps its slot until the task has returned: if the
-    /// body returns or suspends itself before that, the attempt waits for the task first. A task that no worker of
-    /// the pool has begun is withdrawn instead.
+    /// The task is asked to stop with this attempt, and when the future is dropped: `pool::cancelled()`
+    /// returns true in it, and its scopes and tasks end. The attempt keeps its slot until the task has
+    /// returned: if the body returns or suspends itself before that, the attempt waits for the task first. A
+    /// task that no worker of the pool has begun is withdrawn instead.
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};
@@ -243,8 +243,8 @@ impl WorkContext {
         }
     }
 
-    /// Waits until [`WorkHandle::wake`] is called for this work. A wake that comes earlier in the same attempt is
-    /// not lost.
+    /// Waits until [`WorkHandle::wake`] is called for this work. A wake that comes earlier in the same
+    /// attempt is not lost.
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};

@@ -16,9 +16,10 @@ use crate::work::{Work, WorkOutcome};
 
 /// Creates a work whose body runs on the CPU pool, so it keeps no thread of the async runtime busy.
 ///
-/// A cancel, a timeout and a deadline reach the body: `pool::cancelled()` returns true, and `pool::checkpoint()`
-/// unwinds, also in the scopes and tasks that the body has opened. A running closure cannot be dropped: the work
-/// keeps its slot and resources until the closure has returned, also after `cancel_grace`.
+/// A cancel, a timeout and a deadline reach the body: `pool::cancelled()` returns true, and
+/// `pool::checkpoint()` unwinds, also in the scopes and tasks that the body has opened. A running closure
+/// cannot be dropped: the work keeps its slot and resources until the closure has returned, also after
+/// `cancel_grace`.
 ///
 /// ```
 /// use windlass::{WorkScheduler, pool, work_cpu};

@@ -52,8 +52,8 @@ pub enum Notice {
     Missed(u64),
 }
 
-/// Receives every event, or the number of events that were missed: a slow reader delays neither the scheduler nor
-/// other readers, and learns that it was slow.
+/// Receives every event, or the number of events that were missed: a slow reader delays neither the scheduler
+/// nor other readers, and learns that it was slow.
 ///
 /// ```
 /// use windlass::works::{Notice, Phase};
@@ -131,8 +131,8 @@ impl Publisher {
         self.log.take().inspect(|log| log.close())
     }
 
-    /// Records an event, if there are subscribers. The name of the work is asked for only then; it is none if the
-    /// work is forgotten already.
+    /// Records an event, if there are subscribers. The name of the work is asked for only then; it is none if
+    /// the work is forgotten already.
     #[inline]
     pub(crate) fn record<'a>(
         &mut self,

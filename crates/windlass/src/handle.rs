@@ -84,8 +84,8 @@ impl WorkHandle {
         self.shared.spawn(spec, None)
     }
 
-    /// Adds a work and waits for its value. The scheduler has to run, now or later. Dropping the future does not
-    /// cancel the work.
+    /// Adds a work and waits for its value. The scheduler has to run, now or later. Dropping the future does
+    /// not cancel the work.
     ///
     /// ```
     /// use windlass::works::ExecuteError;
@@ -212,7 +212,8 @@ impl WorkHandle {
         self.shared.own(id).is_some_and(|work| self.shared.forget(work))
     }
 
-    /// Returns the body of an ended work, with everything it has collected; none if it was dropped with its attempt.
+    /// Returns the body of an ended work, with everything it has collected; none if it was dropped with its
+    /// attempt.
     ///
     /// ```
     /// use std::any::Any;

@@ -1,8 +1,8 @@
 //! Reports a caller that awaits a work while its scheduler is not running, and so would wait in silence.
 //!
-//! The run may begin right after the caller has begun to wait, in another task or on another thread, so a thread
-//! looks again after a while. It needs no timer of the caller's runtime, which may have none, and it is only
-//! started where a `tracing` subscriber wants warnings.
+//! The run may begin right after the caller has begun to wait, in another task or on another thread, so a
+//! thread looks again after a while. It needs no timer of the caller's runtime, which may have none, and it
+//! is only started where a `tracing` subscriber wants warnings.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,7 +1,8 @@
 //! Schedules async work that has dependencies, limits and conditions.
 //!
-//! For programs that would otherwise combine a `JoinSet`, a few `Semaphore`s, a graph and a backoff crate by hand,
-//! and then write the rest: what may start now, what is blocked and why, what a cancel reaches, what a work waits for.
+//! For programs that would otherwise combine a `JoinSet`, a few `Semaphore`s, a graph and a backoff crate by
+//! hand, and then write the rest: what may start now, what is blocked and why, what a cancel reaches, what a
+//! work waits for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,8 +33,8 @@
 //! # }
 //! ```
 //!
-//! While it runs, every task with a [handle](WorkHandle) can submit works, steer them and look at them. The works
-//! themselves can, too:
+//! While it runs, every task with a [handle](WorkHandle) can submit works, steer them and look at them. The
+//! works themselves can, too:
 //!
 //! ```
 //! use windlass::{CancellationToken, WorkScheduler, work_fn};

@@ -25,8 +25,8 @@ pub(crate) fn drop_quietly<T>(value: T) {
     quietly(|| drop(value));
 }
 
-/// Calls a waker of the user's, or drops a value. The panic hook has reported a panic, which concerns neither the
-/// caller nor any other work.
+/// Calls a waker of the user's, or drops a value. The panic hook has reported a panic, which concerns neither
+/// the caller nor any other work.
 pub(crate) fn quietly(call: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
         drop_payload(payload);

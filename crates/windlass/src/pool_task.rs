@@ -1,5 +1,5 @@
-//! A closure on the CPU pool. If no worker has begun it when it is stopped, it is withdrawn: it is dropped at once,
-//! and a busy pool delays nothing.
+//! A closure on the CPU pool. If no worker has begun it when it is stopped, it is withdrawn: it is dropped at
+//! once, and a busy pool delays nothing.
 
 use std::future::Future;
 use std::pin::Pin;

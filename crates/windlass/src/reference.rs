@@ -44,10 +44,10 @@ use crate::work_name::WorkName;
 /// # }
 /// ```
 ///
-/// It is ready when the work has ended, with the value or with how it ended, and may be awaited again. The work
-/// ends only while its scheduler runs: if no run begins within a second, a `tracing` warning says so once. If the work
-/// was [reopened](crate::WorkHandle::reopen) by the time it is awaited, it is ready when the work has ended again.
-/// Dropping it does not cancel the work.
+/// It is ready when the work has ended, with the value or with how it ended, and may be awaited again. The
+/// work ends only while its scheduler runs: if no run begins within a second, a `tracing` warning says so
+/// once. If the work was [reopened](crate::WorkHandle::reopen) by the time it is awaited, it is ready when
+/// the work has ended again. Dropping it does not cancel the work.
 pub struct WorkRef<T> {
     id: WorkId,
     name: Arc<str>,
@@ -259,8 +259,8 @@ impl<T> WorkRef<T> {
 
     /// Waits for the end of the work and returns its value itself, not a shared one.
     ///
-    /// This needs the only reference to the work. A later work that takes the value is another reference until it
-    /// is [forgotten](crate::WorkHandle::forget).
+    /// This needs the only reference to the work. A later work that takes the value is another reference
+    /// until it is [forgotten](crate::WorkHandle::forget).
     ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};

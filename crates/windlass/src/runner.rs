@@ -53,9 +53,9 @@ pub enum TaskProgressKind<I, O, E> {
 
 /// Runs the tasks of a source within a capacity.
 ///
-/// The most urgent task that can start starts first. A task that does not fit is passed over, and what it lacks is
-/// reserved for it. Tasks run inside the stream, while it is polled, so a slow consumer slows them. Several runners
-/// on one capacity share it in turn.
+/// The most urgent task that can start starts first. A task that does not fit is passed over, and what it
+/// lacks is reserved for it. Tasks run inside the stream, while it is polled, so a slow consumer slows them.
+/// Several runners on one capacity share it in turn.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -184,8 +184,8 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
 
     /// Runs the tasks. The stream yields their values and results as they come.
     ///
-    /// The stream ends when the source has: it is closed and everything in it has ended. Dropping it
-    /// cancels everything in the source and releases all capacity. A closure that a worker of the CPU pool runs is
+    /// The stream ends when the source has: it is closed and everything in it has ended. Dropping it cancels
+    /// everything in the source and releases all capacity. A closure that a worker of the CPU pool runs is
     /// asked to stop, and releases its capacity when it has returned.
     #[must_use = "tasks run while the stream is polled"]
     pub fn run_tasks(self, on_error: OnError) -> impl Stream<Item = TaskProgress<I, O, E>>

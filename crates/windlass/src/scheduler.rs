@@ -67,7 +67,8 @@ pub struct WorkScheduler {
 }
 
 impl WorkScheduler {
-    /// Creates a scheduler with the settings of the original design. [`WorkScheduler::builder`] has all settings.
+    /// Creates a scheduler with the settings of the original design. [`WorkScheduler::builder`] has all
+    /// settings.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -148,9 +149,9 @@ impl WorkScheduler {
 
     /// Runs until every work has ended, and cancels all of them when `cancel` is triggered.
     ///
-    /// The run asks running bodies to stop and waits for them. A body that ignores its token delays the end of the
-    /// run, unless a [`cancel_grace`](crate::WorkSchedulerBuilder::cancel_grace) is set: then it is dropped after
-    /// that time.
+    /// The run asks running bodies to stop and waits for them. A body that ignores its token delays the end
+    /// of the run, unless a [`cancel_grace`](crate::WorkSchedulerBuilder::cancel_grace) is set: then it is
+    /// dropped after that time.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -181,8 +182,8 @@ impl WorkScheduler {
         self.run(Until::Done, cancel).await
     }
 
-    /// Runs until `cancel` is triggered, also while there is nothing to do; then cancels all works and waits for
-    /// their ends. For services to which other tasks submit through handles, as in the example of
+    /// Runs until `cancel` is triggered, also while there is nothing to do; then cancels all works and waits
+    /// for their ends. For services to which other tasks submit through handles, as in the example of
     /// [`WorkHandle`].
     pub async fn run_until_cancelled(&mut self, cancel: CancellationToken) -> RunSummary {
         self.run(Until::Cancelled, cancel).await

@@ -1,8 +1,8 @@
 //! Sources of tasks: callers and runners pull tasks that can start, the most urgent first.
 //!
-//! Each source is a handle of an engine, which keeps the order, the dependencies and the ages. By itself, a source
-//! takes no capacity. A [`TaskPoolRunner`](crate::TaskPoolRunner) has the source's engine take from the runner's
-//! capacity, so that callers that pull and the runner share one decision.
+//! Each source is a handle of an engine, which keeps the order, the dependencies and the ages. By itself, a
+//! source takes no capacity. A [`TaskPoolRunner`](crate::TaskPoolRunner) has the source's engine take from
+//! the runner's capacity, so that callers that pull and the runner share one decision.
 
 mod dependency;
 mod error;

@@ -17,8 +17,8 @@ use crate::source::PRIORITY;
 
 /// A task for a [`TaskPoolRunner`](crate::streams::TaskPoolRunner).
 ///
-/// Its intermediate values have the type `I`, its result `O` and its error `E`. It is created from a function that
-/// starts each attempt. Clones run the same function.
+/// Its intermediate values have the type `I`, its result `O` and its error `E`. It is created from a function
+/// that starts each attempt. Clones run the same function.
 ///
 /// ```
 /// use std::convert::Infallible;

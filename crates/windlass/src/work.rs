@@ -34,9 +34,9 @@ use crate::gate::Gate;
 /// For a closure there is [`work_fn`](crate::work_fn); for what computes rather than waits,
 /// [`work_cpu`](crate::work_cpu).
 ///
-/// The scheduler calls the hooks one at a time: `on_reset` before every attempt, and after it the hook for the
-/// outcome. Dependent works and waiters learn of the end after the hook has returned. A panic in a hook counts as
-/// a panic of the work.
+/// The scheduler calls the hooks one at a time: `on_reset` before every attempt, and after it the hook for
+/// the outcome. Dependent works and waiters learn of the end after the hook has returned. A panic in a hook
+/// counts as a panic of the work.
 #[async_trait]
 pub trait Work: Any + Send {
     /// Returns the name of the work; by default, that of its type.
@@ -152,8 +152,8 @@ impl<W: Work + ?Sized> Work for Box<W> {
 pub enum WorkOutcome {
     /// The attempt succeeded: works that depend on it may run.
     Success,
-    /// The attempt is to be repeated after `delay`, or as the work's policy or the scheduler says if that is zero.
-    /// Without retries left this is a failure.
+    /// The attempt is to be repeated after `delay`, or as the work's policy or the scheduler says if that is
+    /// zero. Without retries left this is a failure.
     Retry {
         /// How long to wait first.
         delay: Duration,

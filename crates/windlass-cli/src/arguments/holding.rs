@@ -9,7 +9,7 @@ use windlass_server::{Amount, LeaseTerms, Name, Need, check_limit_name, check_na
 use windlass_workflow::{SHARED, SHORTEST_HEARTBEAT_TIMEOUT};
 
 use super::limits::size;
-use super::{duration, whole};
+use super::values::{duration, whole};
 
 #[derive(Args)]
 pub(crate) struct LockArguments {

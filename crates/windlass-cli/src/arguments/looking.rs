@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{duration, whole};
+use super::values::{duration, whole};
 use crate::completions;
 
 #[derive(Args)]

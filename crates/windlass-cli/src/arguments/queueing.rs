@@ -5,9 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use windlass_server::Amount;
 
+use super::StepTarget;
 use super::limits::{limit, size};
 use super::serving::variable;
-use super::{StepTarget, duration, slots, whole};
+use super::values::{duration, slots, whole};
 use crate::completions;
 use crate::times;
 
@@ -53,8 +54,8 @@ pub(crate) struct AddArguments {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Pass this variable of the environment to the command, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ and
-    /// VIRTUAL_ENV
+    /// Pass this variable of the environment to the command, besides PATH, HOME, USER, SHELL, LANG, LC_*, TZ
+    /// and VIRTUAL_ENV
     #[arg(long = "env", value_name = "NAME", value_parser = variable)]
     pub(crate) env: Vec<String>,
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{RunArguments, duration, slots};
+use super::RunArguments;
+use super::values::{duration, slots};
 
 #[derive(Args)]
 pub(crate) struct SubmitArguments {

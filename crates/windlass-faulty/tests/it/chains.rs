@@ -1,7 +1,8 @@
-//! Processes that start another one and end, all the time, in a session of their own and without an environment:
-//! between two looks at `/proc`, there is always another one.
+//! Processes that start another one and end, all the time, in a session of their own and without an
+//! environment: between two looks at `/proc`, there is always another one.
 //!
-//! Each attempt and each holder locks a file that its chain keeps open, so the kernel tells whether two overlap.
+//! Each attempt and each holder locks a file that its chain keeps open, so the kernel tells whether two
+//! overlap.
 //! `WINDLASS_STORM=1` repeats everything many times.
 
 use std::fs::{self, File};

@@ -1,9 +1,9 @@
 //! A workflow of a hundred steps, in every shape that a kill could disturb.
 //!
-//! It has a chain, a fan, independent steps that share a resource, steps that fail at first, steps that
-//! pass on outputs, steps that leave processes behind, steps behind conditions and guards, and steps
-//! with a `finally`. Some of its steps hold a lock, two locks, slots or items of a limit of the store; or none does, so that the run
-//! can use a write-ahead log.
+//! It has a chain, a fan, independent steps that share a resource, steps that fail at first, steps that pass
+//! on outputs, steps that leave processes behind, steps behind conditions and guards, and steps with a
+//! `finally`. Some of its steps hold a lock, two locks, slots or items of a limit of the store; or none does,
+//! so that the run can use a write-ahead log.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -13,8 +13,8 @@
 //! found. The ends of the last steps and that of the run share a sync.
 //!
 //! While another process keeps writers out of the store, the loop waits in the middle of a write. Everything
-//! that has begun goes on; nothing that follows does. The time of the run pauses. A signal ends such a wait, and with it the run: its
-//! attempts are asked to end, and the next leader takes them for lost.
+//! that has begun goes on; nothing that follows does. The time of the run pauses. A signal ends such a wait,
+//! and with it the run: its attempts are asked to end, and the next leader takes them for lost.
 
 use std::time::Duration;
 

@@ -114,12 +114,12 @@ pub(crate) struct RoundNews {
 struct Claimant<'a> {
     /// The process that will hold them, if it is not that of the scheduler.
     process: Option<&'a Process>,
-    asking: Turn<'a>,
+    asking: QueuePlace<'a>,
 }
 
 /// What the names and limits that a run claims in a round have in common with those of other runs.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct QueuePlace<'a> {
     /// What is notified when one of them may be free.
     pub(crate) wakeup: Option<&'a str>,
     /// Whose place in the queues of limits the runs have.
@@ -128,7 +128,7 @@ pub(crate) struct Turn<'a> {
 
 /// What became of a step that was to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Started {
+pub(crate) enum StepStart {
     /// There was none.
     Nothing,
     /// It has started, or a name has refused it.
@@ -364,13 +364,13 @@ impl ServedRun {
         &mut self,
         transaction: &Transaction<'_>,
         placement: &Placement,
-        asking: Turn<'_>,
-    ) -> Result<Started, StoreError> {
+        asking: QueuePlace<'_>,
+    ) -> Result<StepStart, StoreError> {
         let Some((life, process)) = placement.roomiest().filter(|_| self.is_open()) else {
-            return Ok(Started::Nothing);
+            return Ok(StepStart::Nothing);
         };
         let Some(grant) = self.state.schedule_mut().take_next() else {
-            return Ok(Started::Nothing);
+            return Ok(StepStart::Nothing);
         };
         // The names of an attempt belong to the life that executes it.
         let claimant = Claimant { process: Some(process), asking };
@@ -379,11 +379,11 @@ impl ServedRun {
         };
         let admitted = self.with_claims(transaction, claimant, admit)?;
         let mut committed = Committed::default();
-        let mut started = Started::Plain;
+        let mut started = StepStart::Plain;
         match admitted {
             Admitted::Held(start) => {
                 if start.has_limits() {
-                    started = Started::WithLimits;
+                    started = StepStart::WithLimits;
                 }
                 self.state.schedule_mut().begin(grant).expect("it was granted just now");
                 placement.take_slot(life);
@@ -405,7 +405,7 @@ impl ServedRun {
         &mut self,
         transaction: &Transaction<'_>,
         placement: &Placement,
-        asking: Turn<'_>,
+        asking: QueuePlace<'_>,
     ) -> Result<RoundEnd, StoreError> {
         self.state.publish(&mut |_| {});
         let mut orders = self.state.take_orders();
@@ -524,7 +524,7 @@ impl ServedRun {
         &mut self,
         transaction: &Transaction<'_>,
         needs: &[Need],
-        asking: Turn<'_>,
+        asking: QueuePlace<'_>,
     ) -> Result<(), StoreError> {
         let claimant = Claimant { process: None, asking };
         self.with_claims(transaction, claimant, |claims, schedule| {
@@ -541,7 +541,7 @@ impl ServedRun {
     ) -> Result<T, StoreError> {
         let identity = self.state.identity().clone();
         let (own, Claimant { process, asking }) = (self.leader.process(), claimant);
-        let Turn { wakeup, place } = asking;
+        let QueuePlace { wakeup, place } = asking;
         let claims = NameClaims::new(transaction, &identity, own, place, &self.cleared, wakeup);
         let mut claims = claims.silent();
         claims.process = process.unwrap_or(own);

@@ -129,8 +129,8 @@ impl Names {
         refused.filter_map(|stored| Some((stored, need(stored)?))).collect()
     }
 
-    /// Puts a reason that says who has a limit of the store in the place of one that only says how much of it is
-    /// short.
+    /// Puts a reason that says who has a limit of the store in the place of one that only says how much of it
+    /// is short.
     fn with_limit(&self, view: &RunView, reason: WaitReason) -> WaitReason {
         let WaitReason::Resource { name, wanted, free, .. } = &reason else { return reason };
         let Some(limit) = name.strip_prefix(SHARED) else { return reason };

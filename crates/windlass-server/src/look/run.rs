@@ -326,8 +326,8 @@ pub(super) fn is_live(stored: &StoredLease, moment: &ClockReading) -> bool {
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
 }
 
-/// Returns the state of a run. Its end is stored after its hooks have ended, so a run whose leader was killed before
-/// that was interrupted, though all its steps may have ended.
+/// Returns the state of a run. Its end is stored after its hooks have ended, so a run whose leader was killed
+/// before that was interrupted, though all its steps may have ended.
 fn state_of(
     run: &RunRecord,
     listing: &RunListing,

@@ -133,8 +133,8 @@ impl RunningJobs {
         self.jobs.iter().find(|(_, running)| is_owner(running)).map(|(job, _)| *job)
     }
 
-    /// Returns the orphans that a job whose process has ended has left: its own, those that are ending, and those
-    /// that no job can have started whose process still runs.
+    /// Returns the orphans that a job whose process has ended has left: its own, those that are ending, and
+    /// those that no job can have started whose process still runs.
     pub(super) fn left_by(&self, job: Job, orphans: &[(Process, Owner)]) -> Vec<Process> {
         let is_left = |orphan: &Process, owner: Owner| match owner {
             Owner::Job(owner) => owner == job,

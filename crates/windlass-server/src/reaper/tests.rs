@@ -7,8 +7,8 @@ use crate::proc_fs::group_of;
 use crate::process_tag::{self, TAG_VARIABLE};
 use crate::spawn::{Spawned, spawn_lasting};
 
-/// Starts a shell in a group of its own that says when it is ready, and waits for that. `cat <&3` in its script waits
-/// for ever, but ends with the process of the test.
+/// Starts a shell in a group of its own that says when it is ready, and waits for that. `cat <&3` in its
+/// script waits for ever, but ends with the process of the test.
 fn start(word: &str, script: &str) -> Spawned {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new("sh");

@@ -91,7 +91,7 @@ pub fn await_ends(
     awaited: &[Awaited],
     tell: &mut dyn FnMut(&str, Unled),
 ) -> Result<Result<Vec<AwaitedEnd>, i32>, RunError> {
-    let mut waits = Waits { followed: BTreeMap::new(), ends: vec![None; awaited.len()] };
+    let mut waits = KnownEnds { followed: BTreeMap::new(), ends: vec![None; awaited.len()] };
     // A store that can only be read cannot notify a process.
     if let Some(ends) = waits.look(store, awaited)? {
         return Ok(Ok(ends));
@@ -125,12 +125,12 @@ pub fn await_ends(
 }
 
 /// What is known of the ends that are waited for.
-struct Waits {
+struct KnownEnds {
     followed: BTreeMap<String, FollowedRun>,
     ends: Vec<Option<AwaitedEnd>>,
 }
 
-impl Waits {
+impl KnownEnds {
     /// Looks what has ended, and returns the ends once all of them are known.
     fn look(
         &mut self,

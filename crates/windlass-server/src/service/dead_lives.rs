@@ -1,17 +1,17 @@
 //! Lives of workers that have ended without a word, as the scheduler that leads sees them.
 //!
 //! A life is dead once its lease is stale, and no heartbeat has come for a whole lease by the scheduler's own
-//! clock, which does not count the time that the machine sleeps. The scheduler first ends the life in the store, in
-//! a transaction of its own: until then a worker that could not write may still be alive. The guardian has ended
-//! what the life has executed. The scheduler makes sure of that, and takes its orders for lost, so that they are
-//! repeated elsewhere.
+//! clock, which does not count the time that the machine sleeps. The scheduler first ends the life in the
+//! store, in a transaction of its own: until then a worker that could not write may still be alive. The
+//! guardian has ended what the life has executed. The scheduler makes sure of that, and takes its orders for
+//! lost, so that they are repeated elsewhere.
 //!
 //! Of a worker whose process has ended, the scheduler first locks the directory, so that no new life begins
 //! meanwhile. The directory of one that is suspended is locked; there it searches only for processes of the
 //! dead life's orders, because the worker may begin another life at any moment.
 //!
-//! Knows nothing of workers whose processes cannot be seen from here, or belong to another user: their orders wait
-//! for their next life.
+//! Knows nothing of workers whose processes cannot be seen from here, or belong to another user: their orders
+//! wait for their next life.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,10 +33,10 @@ use crate::tree;
 /// When the heartbeats of lives were seen to change.
 #[derive(Default)]
 pub(super) struct LifeWatch {
-    seen: BTreeMap<Life, Seen>,
+    seen: BTreeMap<Life, LastBeat>,
 }
 
-struct Seen {
+struct LastBeat {
     heartbeat: Timestamp,
     since: Instant,
 }
@@ -69,7 +69,7 @@ impl LifeWatch {
             let Some(lease) = transaction.orders().lease_of(&worker.life)? else { continue };
             let heartbeat = lease.lease.last_heartbeat;
             let known = self.seen.remove(&worker.life).filter(|seen| seen.heartbeat == heartbeat);
-            let known = known.unwrap_or_else(|| Seen { heartbeat, since: Instant::now() });
+            let known = known.unwrap_or_else(|| LastBeat { heartbeat, since: Instant::now() });
             let stands_still = known.since.elapsed() >= lease.lease.terms.heartbeat_timeout;
             seen.insert(worker.life.clone(), known);
             if stands_still && !transaction.orders().is_alive(&worker.life)? {
@@ -127,8 +127,8 @@ impl DeadLife {
 }
 
 impl Remains {
-    /// Gives up the life, and reports its orders. Returns how many are lost; none if another process has given it
-    /// up.
+    /// Gives up the life, and reports its orders. Returns how many are lost; none if another process has
+    /// given it up.
     pub(super) fn give_up(
         &self,
         transaction: &Transaction<'_>,

@@ -23,7 +23,8 @@ use super::texts::{EndText, OrderText, ReportText, to_text};
 use super::worker::{WorkerError, WorkerSettings, lease_terms, stored};
 use crate::process_tag;
 
-/// How long a worker that has ended may keep its directory locked, by a child that has not executed its program.
+/// How long a worker that has ended may keep its directory locked, by a child that has not executed its
+/// program.
 const EXEC_TIME: Duration = Duration::from_millis(500);
 /// How long its guardian may, until it has ended what the worker has left.
 const GUARDIAN_TIME: Duration = Duration::from_secs(15);
@@ -107,8 +108,8 @@ impl Begin<'_> {
     }
 }
 
-/// Reports the orders of lives that are over, of which no process is left: as they ended, where that is known, and
-/// otherwise as lost. Returns how many are lost.
+/// Reports the orders of lives that are over, of which no process is left: as they ended, where that is
+/// known, and otherwise as lost. Returns how many are lost.
 pub(super) fn bury(
     transaction: &Transaction<'_>,
     orders: Vec<StoredOrder>,

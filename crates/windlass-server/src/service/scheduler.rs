@@ -28,7 +28,7 @@ use super::texts::{ReportText, id_of};
 use super::turns::Turns;
 use crate::clock::Clock;
 use crate::coordinator::served::{
-    EndLeftovers, Host, RoundEnd, RoundNews, ServedRun, Started, Turn,
+    EndLeftovers, Host, QueuePlace, RoundEnd, RoundNews, ServedRun, StepStart,
 };
 use crate::coordinator::{LOOKED_AT, RunError, end_leftovers, run_of};
 #[cfg(windlass_faults)]
@@ -208,8 +208,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits until no other scheduler leads, but no longer than `idle`. Returns what ended the wait, if a signal
-    /// or that did.
+    /// Waits until no other scheduler leads, but no longer than `idle`. Returns what ended the wait, if a
+    /// signal or that did.
     fn take_lead(
         &mut self,
         idle: Option<Duration>,
@@ -640,7 +640,7 @@ impl Runs {
         }
         let mut open = BTreeSet::new();
         let place = self.participant.place().clone();
-        let turn = Turn { wakeup: Some(wakeup), place: &place };
+        let turn = QueuePlace { wakeup: Some(wakeup), place: &place };
         for (id, round) in news_of_runs {
             self.touched.insert(id.clone());
             let run = self.served.get_mut(&id).expect("news is for known runs");
@@ -693,7 +693,7 @@ impl Runs {
     fn start_all(
         &mut self,
         transaction: &Transaction<'_>,
-        turn: Turn<'_>,
+        turn: QueuePlace<'_>,
         open: &mut BTreeSet<String>,
         news: &mut Vec<SchedulerNews>,
     ) -> Result<bool, StoreError> {
@@ -722,7 +722,7 @@ impl Runs {
     fn wake_refused(
         &mut self,
         transaction: &Transaction<'_>,
-        turn: Turn<'_>,
+        turn: QueuePlace<'_>,
         open: &mut BTreeSet<String>,
     ) -> Result<(), StoreError> {
         let mut waiting: BTreeMap<Vec<Need>, BTreeSet<&str>> = BTreeMap::new();
@@ -758,7 +758,7 @@ impl Runs {
     fn start_in_turn(
         &mut self,
         transaction: &Transaction<'_>,
-        turn: Turn<'_>,
+        turn: QueuePlace<'_>,
         open: &mut BTreeSet<String>,
     ) -> Result<bool, StoreError> {
         let mut has_started = false;
@@ -773,10 +773,10 @@ impl Runs {
             self.touched.insert(id.clone());
             let run = self.served.get_mut(&id).expect("only a known run has a turn");
             let started = run.start_next(transaction, &self.placement, turn)?;
-            if started != Started::Nothing {
+            if started != StepStart::Nothing {
                 self.turns.took(&id);
             }
-            has_started |= started == Started::WithLimits;
+            has_started |= started == StepStart::WithLimits;
             open.insert(id);
         }
     }

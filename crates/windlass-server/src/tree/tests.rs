@@ -25,8 +25,8 @@ fn found(tree: &ProcessTree) -> io::Result<Vec<Process>> {
     Ok(search::members(&[Wanted { tree, roots: &[] }], |_, _| ())?.of_trees.remove(0))
 }
 
-/// Starts a shell, and waits until it prints something. `cat <&3` in its script waits for ever, but ends with the
-/// process of the test.
+/// Starts a shell, and waits until it prints something. `cat <&3` in its script waits for ever, but ends with
+/// the process of the test.
 fn start(tag: &str, script: &str) -> Spawned {
     use std::io::Read;
     let mut command = Command::new("sh");
@@ -125,7 +125,8 @@ fn a_process_without_an_environment_carries_nothing() {
     child.wait().expect("it was killed");
 }
 
-/// Has the process of `command` end its first thread instead of executing its program, while another thread waits.
+/// Has the process of `command` end its first thread instead of executing its program, while another thread
+/// waits.
 #[allow(unsafe_code)]
 fn end_first_thread(command: &mut Command, tag: NewTag) {
     extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {

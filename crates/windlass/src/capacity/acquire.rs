@@ -1,8 +1,9 @@
-//! Waiting for capacity: a place in the tree's queue, kept until the permit is granted or the future is dropped.
+//! Waiting for capacity: a place in the tree's queue, kept until the permit is granted or the future is
+//! dropped.
 //!
-//! A caller that is refused becomes a client of the tree. What it lacks is reserved for it, so no caller behind
-//! it can take that between the wake-up and the next attempt to take. Dropped at any point, it leaves the queue,
-//! and its reservation passes to the next waiter.
+//! A caller that is refused becomes a client of the tree. What it lacks is reserved for it, so no caller
+//! behind it can take that between the wake-up and the next attempt to take. Dropped at any point, it leaves
+//! the queue, and its reservation passes to the next waiter.
 //!
 //! No wake-up is lost: the waiter registers under the same lock under which it was refused, and a notification
 //! that comes before it waits is kept until it does.

@@ -7,8 +7,8 @@ use windlass_core::{ClientId, LevelId, ResourceCost};
 
 use super::ResourceCapacity;
 
-/// A client of a capacity's tree, at a level of its own. Dropped, it releases all that it holds, leaves the queue
-/// and removes its level.
+/// A client of a capacity's tree, at a level of its own. Dropped, it releases all that it holds, leaves the
+/// queue and removes its level.
 pub(crate) struct Client {
     /// The capacity that it takes from; its own level is below this one, unless the tree is its own.
     pub(crate) capacity: ResourceCapacity,

@@ -1,8 +1,8 @@
 //! Limits that each key has for itself, such as two connections to each host.
 //!
-//! A key's level is created when the key is first asked for, and forgotten when it is idle: no handle and no permit of
-//! it is left, nothing is taken, and every rate and quota is full again. A level that was forgotten cannot be told
-//! from one that never existed, so forgetting never lets anything start earlier.
+//! A key's level is created when the key is first asked for, and forgotten when it is idle: no handle and no
+//! permit of it is left, nothing is taken, and every rate and quota is full again. A level that was forgotten
+//! cannot be told from one that never existed, so forgetting never lets anything start earlier.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -8,8 +8,8 @@ use windlass_core::{ClientId, ResourceCost};
 
 use super::ResourceCapacity;
 
-/// Reports when more may be free at a level or above it: a permit was released, or a limit changed. What becomes
-/// free by the passing of time alone is not reported.
+/// Reports when more may be free at a level or above it: a permit was released, or a limit changed. What
+/// becomes free by the passing of time alone is not reported.
 ///
 /// ```
 /// use windlass::{ResourceCapacity, ResourceCost};
@@ -45,9 +45,9 @@ impl ResourceCapacity {
 }
 
 impl CapacitySubscription {
-    /// Waits until more may be free than at the last call. Returns what this level has free then. Changes that
-    /// follow each other quickly are reported as one. The future can be dropped at any point: the next call reports
-    /// what it has not.
+    /// Waits until more may be free than at the last call. Returns what this level has free then. Changes
+    /// that follow each other quickly are reported as one. The future can be dropped at any point: the next
+    /// call reports what it has not.
     pub async fn changed(&mut self) -> ResourceCost {
         self.wakeup.notified().await;
         self.capacity.lock().watch_everything(self.client);

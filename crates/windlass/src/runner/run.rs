@@ -53,8 +53,8 @@ where
     unpolled: u32,
 }
 
-/// How many ends are reported at once at most, as each report has the engine search; and how many tasks start at
-/// most before the running ones are polled.
+/// How many ends are reported at once at most, as each report has the engine search; and how many tasks start
+/// at most before the running ones are polled.
 const BATCH: usize = 32;
 
 /// A task that has ended.
@@ -158,7 +158,8 @@ where
         }
     }
 
-    /// Polls tasks that have started, until there is something to yield or to report, or the running tasks are due.
+    /// Polls tasks that have started, until there is something to yield or to report, or the running tasks
+    /// are due.
     fn launch(&mut self, context: &mut Context<'_>) {
         while self.launched < BATCH || self.running.is_empty() {
             let Some(started) = self.started.pop_front() else { return };
@@ -402,7 +403,8 @@ where
     O: Send + 'static,
     E: Send + 'static,
 {
-    /// Drops the bodies first, then releases what they held. A closure that still runs releases when it returns.
+    /// Drops the bodies first, then releases what they held. A closure that still runs releases when it
+    /// returns.
     fn drop(&mut self) {
         let running = std::mem::take(&mut self.running);
         let unstarted = std::mem::take(&mut self.started);

@@ -45,7 +45,8 @@ pub(super) enum TaskEvent<I, O, E> {
     Stopped,
 }
 
-/// Kept by a closure on the pool while it runs. The last owner reports the end of the task, if that was left to it.
+/// Kept by a closure on the pool while it runs. The last owner reports the end of the task, if that was left
+/// to it.
 #[derive(Default)]
 pub(super) struct ReportOnDrop {
     report: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -93,8 +94,8 @@ where
         self.0.as_ref().map(|inner| inner.grant)
     }
 
-    /// Drops a future at once, and a closure that no worker of the pool has begun; asks one that runs to stop, and
-    /// waits for it.
+    /// Drops a future at once, and a closure that no worker of the pool has begun; asks one that runs to
+    /// stop, and waits for it.
     pub(super) fn stop(&mut self) {
         let Some(inner) = &mut self.0 else { return };
         inner.stopped = true;

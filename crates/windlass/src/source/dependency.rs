@@ -139,8 +139,8 @@ pub(super) use keyed_source;
 /// Tasks whose dependencies are done, in the order in which they became ready.
 ///
 /// A source created from a graph accepts more tasks until all have ended, and ends then; one created by
-/// [`open`](DependencySource::open) ends when it is closed and all its tasks have ended. As a stream, it yields keys
-/// and tasks, and the caller reports the end of each. Clones share one queue.
+/// [`open`](DependencySource::open) ends when it is closed and all its tasks have ended. As a stream, it
+/// yields keys and tasks, and the caller reports the end of each. Clones share one queue.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -183,8 +183,8 @@ impl<K: Clone + Ord + Debug, T> DependencySource<K, T> {
         Ok(Self::over(keyed.of_graph(graph, by_key(tasks)?)?))
     }
 
-    /// Creates an empty source, which is open until it is closed. It remembers every key, because later tasks may
-    /// depend on it; a source that is open for ever and has no dependencies is better a
+    /// Creates an empty source, which is open until it is closed. It remembers every key, because later tasks
+    /// may depend on it; a source that is open for ever and has no dependencies is better a
     /// [`PrioritySource`](super::PrioritySource), which does not grow.
     pub fn open() -> Self {
         Self::over(Keyed::open(Ageing::NONE, equal()))

@@ -17,8 +17,8 @@ use crate::id::WorkId;
 
 /// A queue of items by priority: the largest first, then the one that was added first.
 ///
-/// As a stream, it yields the items, and ends when it is closed and empty. [`PrioritySource::pull`] returns an item
-/// with its key, and the caller reports its end. Clones share one queue.
+/// As a stream, it yields the items, and ends when it is closed and empty. [`PrioritySource::pull`] returns
+/// an item with its key, and the caller reports its end. Clones share one queue.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -40,8 +40,8 @@ use crate::id::WorkId;
 /// # }
 /// ```
 ///
-/// With ageing, waiting items become more urgent. The effective priority is priority + min(rate × age, cap), at every
-/// instant.
+/// With ageing, waiting items become more urgent. The effective priority is priority + min(rate × age, cap),
+/// at every instant.
 ///
 /// ```
 /// use std::time::Duration;

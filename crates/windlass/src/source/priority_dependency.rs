@@ -98,8 +98,8 @@ pub struct PriorityDependencySource<K, T> {
 }
 
 impl<K: Clone + Ord + Debug, T> PriorityDependencySource<K, T> {
-    /// Creates a source from the tasks of a graph, by key. Nodes that have completed or were aborted need no task;
-    /// running nodes count as pulled.
+    /// Creates a source from the tasks of a graph, by key. Nodes that have completed or were aborted need no
+    /// task; running nodes count as pulled.
     pub fn new(
         graph: &DependencyGraph<K>,
         tasks: impl IntoIterator<Item = (K, T)>,

@@ -1,12 +1,12 @@
 //! The engine behind a source: its tasks, its pullers and its capacity.
 //!
-//! One mutex protects the engine and an entry per task. A session is one critical section, as in a scheduler: the
-//! engine is called with a [`SessionWorld`], the entries follow its transitions, and what others notice (wake-ups,
-//! drops of tasks) is collected in [`Effects`] and carried out after the unlock.
+//! One mutex protects the engine and an entry per task. A session is one critical section, as in a scheduler:
+//! the engine is called with a [`SessionWorld`], the entries follow its transitions, and what others notice
+//! (wake-ups, drops of tasks) is collected in [`Effects`] and carried out after the unlock.
 //!
-//! The rest is a source's own. Its entries are tasks of the caller's type, which are handed out and come back. It
-//! moves from one capacity to another, so it has a clock of its own. Nothing is begun before a puller or a runner
-//! asks, so no run has to be woken, only the listeners that poll.
+//! The rest is a source's own. Its entries are tasks of the caller's type, which are handed out and come
+//! back. It moves from one capacity to another, so it has a clock of its own. Nothing is begun before a
+//! puller or a runner asks, so no run has to be woken, only the listeners that poll.
 
 use std::collections::VecDeque;
 use std::mem;

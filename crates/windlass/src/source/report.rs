@@ -20,9 +20,9 @@ impl<T> Queue<T> {
         reported
     }
 
-    /// Reports the ends of tasks that a runner had; then, if the runner wants more, starts what fits. A task that
-    /// will be retried comes back with its body. Returns the tasks that had been aborted by then, whose ends are
-    /// not reported.
+    /// Reports the ends of tasks that a runner had; then, if the runner wants more, starts what fits. A task
+    /// that will be retried comes back with its body. Returns the tasks that had been aborted by then, whose
+    /// ends are not reported.
     pub(crate) fn report_runs(
         &self,
         ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,

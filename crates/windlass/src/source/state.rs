@@ -289,7 +289,8 @@ impl<T> State<T> {
     }
 }
 
-/// Returns what a task takes at a level. A task without a cost takes one of `capacity`, if a level declares that.
+/// Returns what a task takes at a level. A task without a cost takes one of `capacity`, if a level declares
+/// that.
 fn cost_at(tree: &CapacityTree, level: LevelId, said: Option<&ResourceCost>) -> ResourceCost {
     if let Some(cost) = said {
         return cost.clone();

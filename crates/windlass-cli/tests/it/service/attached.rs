@@ -4,7 +4,8 @@ use super::*;
 use crate::terminal::{Terminal, masked};
 
 /// One step at a time, so that everything happens in one order: output, a retry, a skipped step, a step with
-/// outputs, one that fails by its `finally`, one that is blocked, one with a time limit, and one that a guard refuses.
+/// outputs, one that fails by its `finally`, one that is blocked, one with a time limit, and one that a guard
+/// refuses.
 const FLOW: &str = "concurrency = 1\n\
     [guard.never]\ncondition = 'echo not yet; false'\nretry = { max = 1, interval = '500ms' }\non_timeout = 'fail'\n\
     [step.hello]\nrun = 'echo hello; echo x=7 >> \"$WINDLASS_OUTPUT\"'\n\
@@ -19,8 +20,8 @@ const FLOW: &str = "concurrency = 1\n\
     [step.killed]\nafter = { refused = 'done' }\nrun = 'kill -9 $$'\n\
     [step.last]\nafter = { killed = 'done' }\nrun = 'echo out; echo err >&2; exit 3'\n";
 
-/// Runs the flow in the foreground and under a service, where it begins once it is shown. Returns what a terminal
-/// shows at the end, or everything that was printed.
+/// Runs the flow in the foreground and under a service, where it begins once it is shown. Returns what a
+/// terminal shows at the end, or everything that was printed.
 fn both(arguments: &[&str], on_terminal: bool) -> [String; 2] {
     let bench = Bench::new();
     bench.write("flow.toml", FLOW);

@@ -6,7 +6,8 @@ use super::*;
 use crate::bench::runs;
 use crate::damage::{change, in_namespace};
 
-/// The second step fills the disk on which the store lies. The third one runs for longer than the lease meanwhile.
+/// The second step fills the disk on which the store lies. The third one runs for longer than the lease
+/// meanwhile.
 const FILLING: &str = "[step.first]\nrun = 'echo first >> record'\n\
     [step.long]\nrun = 'echo $$ >> pids; until test -e go; do sleep 0.02; done; echo long >> record'\n\
     [step.fill]\nafter = ['first']\nrun = 'until test -e pids; do sleep 0.02; done; \
@@ -41,8 +42,8 @@ fn a_service_waits_while_the_disk_is_full_and_goes_on_by_itself() {
     assert_eq!(record, ["fill", "first", "last", "long"], "{said}");
 }
 
-/// Starts a service with a step that runs, has `act` do something to its store, and checks that the scheduler and
-/// the worker end with this reason, and the step with them.
+/// Starts a service with a step that runs, has `act` do something to its store, and checks that the scheduler
+/// and the worker end with this reason, and the step with them.
 fn check_ends(what: &str, said: &str, act: impl FnOnce(&Bench)) {
     let mut service =
         Service::with("[step.a]\nrun = 'echo $$ > pid; touch begun; exec sleep 600'\n", "1");

@@ -19,8 +19,8 @@ use crate::participant::{Asking, LimitTurn, Participant};
 use crate::process_tag;
 use crate::schedule::Schedule;
 
-/// How many slots' waiters of a queue are looked at for one commit. If more of a run can go on, the wake-up of the
-/// next one brings the next commit.
+/// How many slots' waiters of a queue are looked at for one commit. If more of a run can go on, the wake-up
+/// of the next one brings the next commit.
 pub(crate) const LOOKED_AT: u64 = 64;
 
 /// Claims names for the attempts of a run, within one transaction.

@@ -9,7 +9,8 @@ use windlass_store::{BootClock, LimitKind, Memory};
 
 use super::*;
 
-/// Steps with and without locks, limits of the store, retries and conditions. Each attempt appends a line to `record`.
+/// Steps with and without locks, limits of the store, retries and conditions. Each attempt appends a line to
+/// `record`.
 const FLOW: &str = "concurrency = 4\n\
     [step.a]\nrun = 'echo a >> record'\n\
     [step.b]\nlock = 'one'\nuse = { 'shared.part' = 1 }\nrun = 'echo b >> record'\n\
