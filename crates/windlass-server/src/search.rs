@@ -9,6 +9,9 @@
 //! that never dies out. Only where pids begin again at the lowest can all of it be behind the place where the
 //! listing is; two listings in a row cannot both meet that.
 //!
+//! What belongs to a tree and ends after it was read may have started another process behind the last listing.
+//! So a search that has met such a process is [`Sight::Partial`], too.
+//!
 //! A pid may be used again at any moment, so a process is known by its pid and its start time, and reads of one
 //! pid may be of two processes. The start time tells: a parent is older than its children, and a process that
 //! has started before the search had its pid all the time.
@@ -39,7 +42,7 @@ pub(crate) struct Wanted<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     Complete,
-    /// A process ended before it could be read, and what it has started may have been overlooked.
+    /// A process ended, and what it has started may have been overlooked.
     Partial,
 }
 
@@ -72,10 +75,10 @@ fn members_in(
             Sight::Partial => complete = 0,
         }
         if complete == COMPLETE_ROUNDS {
-            return Ok(Members { of_trees: search.members(wanted)?, sight: Sight::Complete });
+            return search.members(wanted, Sight::Complete);
         }
     }
-    Ok(Members { of_trees: search.members(wanted)?, sight: Sight::Partial })
+    search.members(wanted, Sight::Partial)
 }
 
 /// The processes of a machine, which start and end between any two reads.
@@ -276,13 +279,18 @@ impl<'a, T: ProcessTable> Search<'a, T> {
         Ok(matches!(self.table.stat(process.pid)?, Found::Process(now, _) if now == *process))
     }
 
-    /// Returns the processes of each tree that are alive.
-    fn members(&self, wanted: &[Wanted<'_>]) -> io::Result<Vec<Vec<Process>>> {
+    /// Returns the processes of each tree that are alive, after rounds with that sight.
+    fn members(&self, wanted: &[Wanted<'_>], mut sight: Sight) -> io::Result<Members> {
         let this = std::process::id();
         let all = || self.listed.values().flatten().chain(&self.reaped);
         let mut children: BTreeMap<Identity, Vec<Process>> = BTreeMap::new();
+        let mut ran = BTreeSet::new();
         let mut found = vec![BTreeSet::new(); wanted.len()];
-        for Seen { process, parent, places, .. } in all().filter(|seen| seen.process.pid != this) {
+        for Seen { process, stage, parent, places } in all().filter(|seen| seen.process.pid != this)
+        {
+            if *stage != LifeStage::Ended {
+                ran.insert(identity(process));
+            }
             if let Some(parent) = parent {
                 children.entry(*parent).or_default().push(*process);
             }
@@ -290,7 +298,7 @@ impl<'a, T: ProcessTable> Search<'a, T> {
                 found[*place].insert(*process);
             }
         }
-        let mut members = Vec::new();
+        let mut of_trees = Vec::new();
         for (mut found, wanted) in found.into_iter().zip(wanted) {
             let group = wanted.tree.group.filter(|group| !self.is_reused(*group));
             let is_root = |process: &Process| {
@@ -300,10 +308,17 @@ impl<'a, T: ProcessTable> Search<'a, T> {
             let roots = all().map(|seen| seen.process).filter(|process| process.pid != this);
             found.extend(roots.filter(is_root));
             add_descendants(&mut found, &children);
-            let alive = found.into_iter().map(|process| self.if_alive(process));
-            members.push(alive.filter_map(io::Result::transpose).collect::<Result<_, _>>()?);
+            let mut members = Vec::new();
+            for process in found {
+                match self.if_alive(process)? {
+                    Some(alive) => members.push(alive),
+                    None if ran.contains(&identity(&process)) => sight = Sight::Partial,
+                    None => {}
+                }
+            }
+            of_trees.push(members);
         }
-        Ok(members)
+        Ok(Members { of_trees, sight })
     }
 
     fn if_alive(&self, process: Process) -> io::Result<Option<Process>> {

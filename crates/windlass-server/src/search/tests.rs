@@ -46,6 +46,8 @@ enum Step {
     End(usize),
     /// It ends, and another one starts a process that gets its pid.
     Replace(usize, usize),
+    /// A process of the tree starts another and ends.
+    Hop,
 }
 
 impl Machine {
@@ -119,6 +121,13 @@ impl Inner {
                     self.end(ended.process.pid);
                     self.last_pid = ended.process.pid - 1;
                     self.start(parent.process.pid, parent.tagged);
+                }
+            }
+            Step::Hop => {
+                let of_tree = self.alive.values().find(|process| process.tagged);
+                if let Some(pid) = of_tree.map(|found| found.process.pid) {
+                    self.start(pid, true);
+                    self.end(pid);
                 }
             }
         }
@@ -208,6 +217,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// No pid is used again: there are more than starts.
+    #[test]
+    fn nothing_is_left_of_a_tree_if_a_complete_search_finds_nothing(
+        steps in prop::collection::vec(prop_oneof![
+            12 => Just(Step::Nothing),
+            2 => Just(Step::Hop),
+            1 => any::<usize>().prop_map(Step::Fork),
+            1 => any::<usize>().prop_map(Step::End),
+        ], 0..60),
+        starts_another in prop::collection::vec(any::<bool>(), 0..20),
+    ) {
+        let machine = Machine::new(128, steps);
+        let mut starts_another = starts_another.into_iter();
+        let tree = process_tag::tree_of("tree");
+        let wanted = [Wanted { tree: &tree, roots: &[] }];
+        // What is killed may start another one before the signal arrives.
+        let found = members_in(&machine, &wanted, |_, process| {
+            let mut inner = machine.inner.borrow_mut();
+            if starts_another.next().unwrap_or_default() && inner.alive.contains_key(&process.pid) {
+                inner.start(process.pid, true);
+            }
+            inner.end(process.pid);
+        });
+        let Members { of_trees, sight } = found.expect("a simulated machine can be read");
+        let left = machine.inner.borrow().alive.values().filter(|found| found.tagged).count();
+        let found_nothing = of_trees.concat().is_empty() && sight == Sight::Complete;
+        prop_assert!(!found_nothing || left == 0, "overlooked {left}");
+    }
+}
+
 #[test]
 fn a_process_with_the_pid_of_one_that_was_read_before_is_read() {
     // The process of the tree has pid 2, two others have 3 and 4.
@@ -220,6 +262,7 @@ fn a_process_with_the_pid_of_one_that_was_read_before_is_read() {
     machine.inner.borrow_mut().steps.push(Step::Replace(1, 0));
     machine.act();
     search.round(&mut |_, _| ()).expect("a simulated machine can be read");
-    let found = search.members(&wanted).expect("a simulated machine can be read").concat();
+    let found = search.members(&wanted, Sight::Complete).expect("a simulated machine can be read");
+    let found = found.of_trees.concat();
     assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [2, 3]);
 }
