@@ -78,7 +78,7 @@ pub use lease::{
 pub use lease_group::Leftover;
 pub use memory::Memory;
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
-pub use order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
+pub use order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker, WorkerState};
 pub use process::{Liveness, Process};
 pub use queue::{StoredBase, StoredQueue, StoredStep};
 pub use run::{RunEnd, RunListing, RunOutcome, RunRecord};

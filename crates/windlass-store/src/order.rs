@@ -41,6 +41,17 @@ pub struct StoredOrder {
     pub wish: Option<String>,
 }
 
+/// An order that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewOrder {
+    /// What it is in its run.
+    pub key: String,
+    /// The life that executes it.
+    pub life: Life,
+    /// What to execute.
+    pub text: String,
+}
+
 /// What became of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredReport {

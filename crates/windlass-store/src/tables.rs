@@ -9,7 +9,7 @@ use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 
 use crate::error::StoreError;
 use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
-use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
+use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
 use crate::queue::{StoredBase, StoredQueue, StoredStep};
 use crate::run::{RunEnd, RunListing, RunRecord};
@@ -283,8 +283,8 @@ pub trait RunTables {
 
 /// What is recorded of the steps of runs.
 pub trait StepTables {
-    /// Inserts or replaces the record of an attempt.
-    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError>;
+    /// Inserts or replaces the records of attempts. Of two records of one attempt, the later one stays.
+    fn put_attempts(&self, run: &str, attempts: &[&AttemptRecord]) -> Result<(), StoreError>;
     /// Returns one attempt, if it is recorded.
     fn attempt(
         &self,
@@ -310,14 +310,8 @@ pub trait StepTables {
 
 /// Orders to workers, their reports, and the workers.
 pub trait OrderTables {
-    /// Inserts an order and returns its token, which is larger than all before.
-    fn insert_order(
-        &self,
-        run: &str,
-        key: &str,
-        life: &Life,
-        text: &str,
-    ) -> Result<u64, StoreError>;
+    /// Inserts orders and returns their tokens, each of which is larger than all before.
+    fn insert_orders(&self, run: &str, orders: &[NewOrder]) -> Result<Vec<u64>, StoreError>;
     /// Sets the wish of an order, if the order is there.
     fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError>;
     /// Returns the orders of a life with tokens above `after`, in order.
@@ -330,12 +324,14 @@ pub trait OrderTables {
     fn orders_of_run(&self, run: &str) -> Result<Vec<StoredOrder>, StoreError>;
     /// Returns how many orders with keys that begin with `prefix` each run has.
     fn order_counts(&self, prefix: &str) -> Result<Vec<(String, usize)>, StoreError>;
-    /// Inserts a report, if its order is there and has none.
-    fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError>;
+    /// Inserts reports by the tokens of their orders. Passes over one whose order is not there or has one.
+    fn put_reports(&self, reports: &[(u64, String)]) -> Result<(), StoreError>;
+    /// Returns whether there are reports.
+    fn has_reports(&self) -> Result<bool, StoreError>;
     /// Returns all reports, in the order of their tokens.
     fn reports(&self) -> Result<Vec<StoredReport>, StoreError>;
-    /// Deletes a report and its order. Returns whether both were there.
-    fn take_report(&self, token: u64) -> Result<bool, StoreError>;
+    /// Deletes all reports with their orders, and returns them as [`OrderTables::reports`] does.
+    fn take_reports(&self) -> Result<Vec<StoredReport>, StoreError>;
     /// Inserts a worker, or replaces the one of that name.
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError>;
     /// Deletes a worker, if it has this life.

@@ -31,7 +31,7 @@ pub(super) use self::admission::{Admitted, NameClaims, items_of, terms};
 pub(crate) use self::leader::expect_limits;
 pub(super) use self::leader::{Expected, Leader, declare};
 pub(crate) use self::stored::end_leftovers;
-pub(super) use self::stored::{StoreJournal, write_record};
+pub(super) use self::stored::{StoreJournal, write_records};
 #[cfg(test)]
 pub(super) use self::write_ahead::Pace;
 pub(crate) use self::write_ahead::read_wal;

@@ -18,15 +18,15 @@ use windlass_core::{
     ClientId, Grant, HolderId, Name, Need, Phase, ResourceCost, Timestamp, Token, WorkId,
 };
 use windlass_store::{
-    AttemptRecord, Event, Leftover, Life, Process, Request, RunEnd, RunRecord, StoreError,
-    StoredOrder, Transaction,
+    AttemptRecord, Event, Leftover, Life, NewOrder, Process, Request, RunEnd, RunRecord,
+    StoreError, StoredOrder, Transaction,
 };
 
 use super::attempts::{Order, OrderId, StopMode};
 use super::identity::RunIdentity;
 use super::journal::{
     Admission, Admitted, Committed, Expected, Leader, NameClaims, Request as RunRequest, items_of,
-    write_record,
+    write_records,
 };
 use super::requests::forget_requests;
 use super::state::{Executing, RunState};
@@ -78,6 +78,8 @@ pub(crate) struct ServedRun {
     orders: BTreeMap<OrderId, u64>,
     /// The orders that no worker is there for: checks, hooks, and each `finally` whose worker is gone.
     unplaced: Vec<Order>,
+    /// The orders that this round has decided on and not written yet.
+    decided: Vec<(OrderId, NewOrder)>,
     /// Where the latest attempt of each step began.
     placed: BTreeMap<WorkId, Life>,
     /// The environment that every command of the run is given.
@@ -188,6 +190,7 @@ impl ServedRun {
             leader,
             orders: BTreeMap::new(),
             unplaced: Vec::new(),
+            decided: Vec::new(),
             placed: BTreeMap::new(),
             env,
             shares_names: false,
@@ -395,7 +398,7 @@ impl ServedRun {
         for start in self.state.on_committed(committed) {
             let left = self.state.schedule().time_left(start.grant.work);
             let order = self.state.begin_attempt(start);
-            self.write_order(transaction, order, left, placement)?;
+            self.place_order(transaction, order, left, placement)?;
         }
         Ok(started)
     }
@@ -414,8 +417,9 @@ impl ServedRun {
             orders.extend(self.state.take_due_orders());
         }
         for order in orders {
-            self.write_order(transaction, order, None, placement)?;
+            self.place_order(transaction, order, None, placement)?;
         }
+        self.write_orders(transaction)?;
         for (id, mode) in self.state.take_stops() {
             self.wish(transaction, id, mode)?;
         }
@@ -443,8 +447,7 @@ impl ServedRun {
         let now = transaction.now().at;
         for (token, id, report) in news.reports {
             let known = self.orders.get(&id) == Some(&token);
-            let taken = transaction.orders().take(token)?;
-            assert!(known && taken, "an order is taken in once, by the run that wrote it");
+            assert!(known, "an order is taken in once, by the run that wrote it");
             self.orders.remove(&id);
             // One that comes too late is ordered again.
             if let OrderId::Command(grant) = id
@@ -550,8 +553,8 @@ impl ServedRun {
         result
     }
 
-    /// Writes an order, which may run for the time that is `left`.
-    fn write_order(
+    /// Decides which life executes an order, which may run for the time that is `left`.
+    fn place_order(
         &mut self,
         transaction: &Transaction<'_>,
         mut order: Order,
@@ -586,8 +589,18 @@ impl ServedRun {
         }
         let items = id.work().map(|work| self.state.items(work)).unwrap_or_default();
         let text = OrderText::new(order, times, items);
-        let token = transaction.orders().write(self.id(), &key(id), life, &to_text(&text))?;
-        self.orders.insert(id, token);
+        let order = NewOrder { key: key(id), life: life.clone(), text: to_text(&text) };
+        self.decided.push((id, order));
+        Ok(())
+    }
+
+    /// Writes the orders that were decided on.
+    fn write_orders(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let (ids, orders): (Vec<_>, Vec<_>) = std::mem::take(&mut self.decided).into_iter().unzip();
+        if !orders.is_empty() {
+            let tokens = transaction.orders().write(self.id(), &orders)?;
+            self.orders.extend(ids.into_iter().zip(tokens));
+        }
         Ok(())
     }
 
@@ -648,7 +661,7 @@ impl ServedRun {
         let unplaced = std::mem::take(&mut self.unplaced);
         unplaced
             .into_iter()
-            .try_for_each(|order| self.write_order(transaction, order, None, placement))
+            .try_for_each(|order| self.place_order(transaction, order, None, placement))
     }
 
     fn wish(
@@ -669,7 +682,7 @@ impl ServedRun {
             // That a step waits for a guard is shown, too, and is no fact.
             transaction.runs().announce();
         }
-        records.iter().try_for_each(|record| write_record(transaction, self.id(), record))
+        write_records(transaction, self.id(), &records)
     }
 
     fn leave_queues(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {

@@ -560,7 +560,7 @@ impl Runs {
             || !self.touched.is_empty()
             || !self.cleared.is_empty()
             || self.served.values().any(is_due)
-            || !transaction.orders().reports()?.is_empty()
+            || transaction.orders().has_reports()?
             || !self.new_runs(transaction)?.is_empty()
             || !self.requests(transaction)?.is_empty()
             || !self.grown(transaction)?.is_empty())
@@ -794,14 +794,14 @@ impl Runs {
         transaction: &Transaction<'_>,
     ) -> Result<BTreeMap<String, RoundNews>, StoreError> {
         let mut open: BTreeMap<String, RoundNews> = BTreeMap::new();
-        for report in transaction.orders().reports()? {
+        for report in transaction.orders().take()? {
             let text = serde_json::from_str::<ReportText>(&report.text).ok();
-            match (id_of(&report.key), text, self.served.contains_key(&report.run)) {
-                (Some(id), Some(text), true) => {
-                    open.entry(report.run).or_default().reports.push((report.token, id, text));
-                }
-                // Its run has ended and did not need it any more.
-                _ => drop(transaction.orders().take(report.token)?),
+            // A run that has ended does not need it any more.
+            if let Some(id) = id_of(&report.key)
+                && let Some(text) = text
+                && self.served.contains_key(&report.run)
+            {
+                open.entry(report.run).or_default().reports.push((report.token, id, text));
             }
         }
         for round in open.values_mut() {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 use windlass_store::{
     AttemptRecord, Decision, Event, EventTable, GuardWait, LeaseChanges, LeaseQuery, LeaseSnapshot,
-    LeaseTables, Life, LimitItems, Meta, OrderTables, Process, QueueTables, Request, RequestTable,
-    RunEnd, RunListing, RunRecord, RunTables, StepTables, StoreError, StoredBase, StoredLease,
-    StoredName, StoredOrder, StoredQueue, StoredReport, StoredStep, StoredWaiter, StoredWorker,
-    Tables,
+    LeaseTables, Life, LimitItems, Meta, NewOrder, OrderTables, Process, QueueTables, Request,
+    RequestTable, RunEnd, RunListing, RunRecord, RunTables, StepTables, StoreError, StoredBase,
+    StoredLease, StoredName, StoredOrder, StoredQueue, StoredReport, StoredStep, StoredWaiter,
+    StoredWorker, Tables,
 };
 
 /// Tables behind a function that gets the name of each call, and may refuse it.
@@ -86,7 +86,7 @@ pass_on! {
         fn facts_after(run: &str, seen: usize) -> Vec<Fact>;
     }
     impl StepTables {
-        fn put_attempt(run: &str, attempt: &AttemptRecord) -> ();
+        fn put_attempts(run: &str, attempts: &[&AttemptRecord]) -> ();
         fn attempt(run: &str, work: WorkId, attempt: u32) -> Option<AttemptRecord>;
         fn attempts(run: &str) -> Vec<AttemptRecord>;
         fn put_guard_wait(run: &str, wait: &GuardWait) -> ();
@@ -97,16 +97,17 @@ pass_on! {
         fn decisions(run: &str) -> Vec<Decision>;
     }
     impl OrderTables {
-        fn insert_order(run: &str, key: &str, life: &Life, text: &str) -> u64;
+        fn insert_orders(run: &str, orders: &[NewOrder]) -> Vec<u64>;
         fn set_wish(token: u64, wish: &str) -> ();
         fn orders_of_life(life: &Life, after: u64) -> Vec<StoredOrder>;
         fn wishes(life: &Life) -> Vec<(u64, Option<String>)>;
         fn orders_before(life: &Life) -> Vec<StoredOrder>;
         fn orders_of_run(run: &str) -> Vec<StoredOrder>;
         fn order_counts(prefix: &str) -> Vec<(String, usize)>;
-        fn put_report(token: u64, text: &str) -> ();
+        fn put_reports(reports: &[(u64, String)]) -> ();
+        fn has_reports() -> bool;
         fn reports() -> Vec<StoredReport>;
-        fn take_report(token: u64) -> bool;
+        fn take_reports() -> Vec<StoredReport>;
         fn put_worker(worker: &StoredWorker) -> ();
         fn delete_worker(life: &Life) -> ();
         fn workers() -> Vec<StoredWorker>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::MemoryTransaction;
 use crate::error::StoreError;
-use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
+use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
 use crate::tables::OrderTables;
 
 #[derive(Clone, Default)]
@@ -19,22 +19,23 @@ impl Orders {
     fn all(&self, is_wanted: impl Fn(&StoredOrder) -> bool) -> Vec<StoredOrder> {
         self.orders.values().filter(|order| is_wanted(order)).cloned().collect()
     }
+
+    pub(super) fn delete_run(&mut self, run: &str) {
+        self.orders.retain(|_, order| order.run != run);
+        self.reports.retain(|token, _| self.orders.contains_key(token));
+    }
 }
 
 impl OrderTables for MemoryTransaction {
-    fn insert_order(
-        &self,
-        run: &str,
-        key: &str,
-        life: &Life,
-        text: &str,
-    ) -> Result<u64, StoreError> {
+    fn insert_orders(&self, run: &str, new: &[NewOrder]) -> Result<Vec<u64>, StoreError> {
         let orders = &mut self.tables().orders;
-        orders.last += 1;
-        let (token, life) = (orders.last, life.clone());
-        let (run, key, text) = (run.to_owned(), key.to_owned(), text.to_owned());
-        orders.orders.insert(token, StoredOrder { token, run, key, life, text, wish: None });
-        Ok(token)
+        let insert = |NewOrder { key, life, text }: NewOrder| {
+            orders.last += 1;
+            let (token, run) = (orders.last, run.to_owned());
+            orders.orders.insert(token, StoredOrder { token, run, key, life, text, wish: None });
+            token
+        };
+        Ok(new.iter().cloned().map(insert).collect())
     }
 
     fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
@@ -72,12 +73,16 @@ impl OrderTables for MemoryTransaction {
         Ok(counts.into_iter().collect())
     }
 
-    fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError> {
+    fn put_reports(&self, reports: &[(u64, String)]) -> Result<(), StoreError> {
         let orders = &mut self.tables().orders;
-        if orders.orders.contains_key(&token) {
-            orders.reports.entry(token).or_insert_with(|| text.to_owned());
+        for (token, text) in reports.iter().filter(|(token, _)| orders.orders.contains_key(token)) {
+            orders.reports.entry(*token).or_insert_with(|| text.clone());
         }
         Ok(())
+    }
+
+    fn has_reports(&self) -> Result<bool, StoreError> {
+        Ok(!self.tables().orders.reports.is_empty())
     }
 
     fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
@@ -90,11 +95,13 @@ impl OrderTables for MemoryTransaction {
         Ok(reports.iter().map(report).collect())
     }
 
-    fn take_report(&self, token: u64) -> Result<bool, StoreError> {
+    fn take_reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        let taken = self.reports()?;
         let orders = &mut self.tables().orders;
-        let report = orders.reports.remove(&token);
-        let order = orders.orders.remove(&token);
-        Ok(report.is_some() && order.is_some())
+        for token in std::mem::take(&mut orders.reports).into_keys() {
+            orders.orders.remove(&token);
+        }
+        Ok(taken)
     }
 
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {

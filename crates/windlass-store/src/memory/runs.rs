@@ -147,6 +147,7 @@ impl RunTables for MemoryTransaction {
         runs.waits.retain(|(id, _), _| id != run);
         runs.decisions.retain(|(id, _)| id != run);
         tables.queues.delete_run(run);
+        tables.orders.delete_run(run);
         Ok(())
     }
 
@@ -170,9 +171,11 @@ impl RunTables for MemoryTransaction {
 }
 
 impl StepTables for MemoryTransaction {
-    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
-        let key = (run.to_owned(), attempt.work, attempt.attempt);
-        self.tables().runs.attempts.insert(key, attempt.clone());
+    fn put_attempts(&self, run: &str, attempts: &[&AttemptRecord]) -> Result<(), StoreError> {
+        for attempt in attempts.iter().copied().cloned() {
+            let key = (run.to_owned(), attempt.work, attempt.attempt);
+            self.tables().runs.attempts.insert(key, attempt);
+        }
         Ok(())
     }
 

@@ -2,29 +2,32 @@
 
 use windlass_core::Token;
 
-use super::session::{Columns, int};
+use super::session::{Columns, Values, int};
 use super::tables::PostgresTables;
 use crate::error::StoreError;
-use crate::order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
+use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker, WorkerState};
 use crate::tables::OrderTables;
 
 /// The columns of an order, in the order in which [`order`] reads them.
 const ORDER: &str = "token, run, key, worker, life, text, wish";
 
 impl OrderTables for PostgresTables<'_> {
-    fn insert_order(
-        &self,
-        run: &str,
-        key: &str,
-        life: &Life,
-        text: &str,
-    ) -> Result<u64, StoreError> {
-        let token = self.next("token")?;
-        let insert = "INSERT INTO work_order (token, run, key, worker, life, text)
-            VALUES ($1, $2, $3, $4, $5, $6)";
-        let (number, of) = (int(token), int(life.token.0));
-        self.session.execute(insert, &[&number, &run, &key, &life.worker, &of, &text])?;
-        Ok(token)
+    fn insert_orders(&self, run: &str, orders: &[NewOrder]) -> Result<Vec<u64>, StoreError> {
+        let insert =
+            "WITH raised AS (UPDATE meta SET token = token + $2 RETURNING token - $2 AS before)
+            INSERT INTO work_order (token, run, key, worker, life, text)
+            SELECT before + place, $1, key, worker, life, text FROM raised,
+            unnest($3::text[], $4::text[], $5::bigint[], $6::text[])
+            WITH ORDINALITY AS new (key, worker, life, text, place)
+            RETURNING token";
+        let keys: Vec<_> = orders.iter().map(|order| &order.key).collect();
+        let workers: Vec<_> = orders.iter().map(|order| &order.life.worker).collect();
+        let lives: Vec<_> = orders.iter().map(|order| int(order.life.token.0)).collect();
+        let texts: Vec<_> = orders.iter().map(|order| &order.text).collect();
+        let values: Values<'_> = &[&run, &int(orders.len()), &keys, &workers, &lives, &texts];
+        let mut tokens: Vec<u64> = self.session.all(insert, values, |row| row.int(0))?;
+        tokens.sort_unstable();
+        Ok(tokens)
     }
 
     fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
@@ -67,32 +70,35 @@ impl OrderTables for PostgresTables<'_> {
         self.session.all(query, &[&prefix], |row| Ok((row.value(0)?, row.int(1)?)))
     }
 
-    fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError> {
-        // The scheduler may have taken the report in, and the reporter not have learned of it.
+    fn put_reports(&self, reports: &[(u64, String)]) -> Result<(), StoreError> {
+        // The scheduler may have taken a report in, and the reporter not have learned of it.
         let insert = "INSERT INTO report (token, text)
-            SELECT token, $2 FROM work_order WHERE token = $1 ON CONFLICT DO NOTHING";
-        self.session.execute(insert, &[&int(token), &text])?;
+            SELECT token, new.text FROM unnest($1::bigint[], $2::text[]) AS new (token, text)
+            JOIN work_order USING (token) ON CONFLICT DO NOTHING";
+        let tokens: Vec<_> = reports.iter().map(|(token, _)| int(*token)).collect();
+        let texts: Vec<_> = reports.iter().map(|(_, text)| text).collect();
+        self.session.execute(insert, &[&tokens, &texts])?;
         Ok(())
+    }
+
+    fn has_reports(&self) -> Result<bool, StoreError> {
+        let found = self.session.one("SELECT 1 FROM report LIMIT 1", &[], |_| Ok(()))?;
+        Ok(found.is_some())
     }
 
     fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
         let query = "SELECT token, run, key, report.text FROM report JOIN work_order USING (token)
             ORDER BY token";
-        self.session.all(query, &[], |row| {
-            Ok(StoredReport {
-                token: row.int(0)?,
-                run: row.value(1)?,
-                key: row.value(2)?,
-                text: row.value(3)?,
-            })
-        })
+        self.session.all(query, &[], report)
     }
 
-    fn take_report(&self, token: u64) -> Result<bool, StoreError> {
-        let token = int(token);
-        let report = self.session.execute("DELETE FROM report WHERE token = $1", &[&token])?;
-        let order = self.session.execute("DELETE FROM work_order WHERE token = $1", &[&token])?;
-        Ok((report, order) == (1, 1))
+    fn take_reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        let query = "WITH taken AS (DELETE FROM report RETURNING token, text)
+            DELETE FROM work_order ordered USING taken WHERE ordered.token = taken.token
+            RETURNING ordered.token, ordered.run, ordered.key, taken.text";
+        let mut taken = self.session.all(query, &[], report)?;
+        taken.sort_unstable_by_key(|report| report.token);
+        Ok(taken)
     }
 
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
@@ -132,6 +138,15 @@ fn order(row: &Columns<'_>) -> Result<StoredOrder, StoreError> {
         life: life(row, 3)?,
         text: row.value(5)?,
         wish: row.value(6)?,
+    })
+}
+
+fn report(row: &Columns<'_>) -> Result<StoredReport, StoreError> {
+    Ok(StoredReport {
+        token: row.int(0)?,
+        run: row.value(1)?,
+        key: row.value(2)?,
+        text: row.value(3)?,
     })
 }
 

@@ -153,6 +153,9 @@ impl RunTables for PostgresTables<'_> {
     }
 
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
+        let reports = "DELETE FROM report USING work_order
+            WHERE report.token = work_order.token AND work_order.run = $1";
+        self.session.execute(reports, &[&run])?;
         for table in [
             "fact",
             "attempt",
@@ -198,31 +201,40 @@ impl RunTables for PostgresTables<'_> {
 }
 
 impl StepTables for PostgresTables<'_> {
-    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
+    fn put_attempts(&self, run: &str, attempts: &[&AttemptRecord]) -> Result<(), StoreError> {
         let put = format!(
             "INSERT INTO attempt (run, {ATTEMPT})
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-             ON CONFLICT (run, work, attempt) DO UPDATE SET step = $4, started_ms = $5,
-             ended_ms = $6, ending = $7, code = $8, signal = $9, why = $10, peak_kib = $11,
-             cpu_ms = $12"
+             SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[],
+             $7::text[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[])
+             ON CONFLICT (run, work, attempt) DO UPDATE SET step = excluded.step,
+             started_ms = excluded.started_ms, ended_ms = excluded.ended_ms, ending = excluded.ending,
+             code = excluded.code, signal = excluded.signal, why = excluded.why,
+             peak_kib = excluded.peak_kib, cpu_ms = excluded.cpu_ms"
         );
-        let AttemptRecord { work, attempt: number, step, started_ms, ended_ms, end, .. } = attempt;
-        let AttemptRecord { code, signal, why, peak_kib, cpu_ms, .. } = attempt;
+        // A statement changes a row once.
+        let latest = attempts.iter().map(|attempt| ((attempt.work, attempt.attempt), *attempt));
+        let latest: Vec<_> = latest.collect::<BTreeMap<_, _>>().into_values().collect();
+        let ints = |column: fn(&AttemptRecord) -> Option<i64>| -> Vec<_> {
+            latest.iter().map(|attempt| column(attempt)).collect()
+        };
+        let texts = |column: fn(&AttemptRecord) -> Option<&str>| -> Vec<_> {
+            latest.iter().map(|attempt| column(attempt)).collect()
+        };
         self.session.execute(
             &put,
             &[
                 &run,
-                &int(work.get()),
-                &int(*number),
-                step,
-                started_ms,
-                ended_ms,
-                &end.word(),
-                &int_or_none(*code),
-                &int_or_none(*signal),
-                why,
-                &int_or_none(*peak_kib),
-                &int_or_none(*cpu_ms),
+                &ints(|attempt| Some(int(attempt.work.get()))),
+                &ints(|attempt| Some(int(attempt.attempt))),
+                &texts(|attempt| Some(&attempt.step)),
+                &ints(|attempt| Some(attempt.started_ms)),
+                &ints(|attempt| Some(attempt.ended_ms)),
+                &texts(|attempt| Some(attempt.end.word())),
+                &ints(|attempt| int_or_none(attempt.code)),
+                &ints(|attempt| int_or_none(attempt.signal)),
+                &texts(|attempt| attempt.why.as_deref()),
+                &ints(|attempt| int_or_none(attempt.peak_kib)),
+                &ints(|attempt| int_or_none(attempt.cpu_ms)),
             ],
         )?;
         Ok(())

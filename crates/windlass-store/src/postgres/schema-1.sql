@@ -237,9 +237,10 @@ CREATE TABLE work_order (
 
 CREATE INDEX work_order_by_life ON work_order (worker, life, token);
 
--- What became of orders, until the scheduler has taken it in.
+-- What became of orders, until the scheduler has taken it in. Reports come and go with each step: a
+-- reference to the order would cost more than the report.
 CREATE TABLE report (
-    token BIGINT PRIMARY KEY REFERENCES work_order ON DELETE CASCADE,
+    token BIGINT PRIMARY KEY,
     text  TEXT NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 

@@ -27,10 +27,12 @@ impl Session {
     pub(super) fn open(target: &Target) -> Result<Self, StoreError> {
         let mut client = target.connect()?;
         let schema = target.schema();
-        // A session that stands still in a transaction keeps out all writers, so the server ends it.
+        // A session that stands still in a transaction keeps out all writers, so the server ends it. What the
+        // server knows of the sizes of tables says nothing of those that are empty now and then: without
+        // indexes, the joins of their statements would cost the square.
         client
             .batch_execute(&format!(
-                "SET search_path = \"{schema}\"; SET jit = off;
+                "SET search_path = \"{schema}\"; SET jit = off; SET enable_seqscan = off;
                  SET idle_in_transaction_session_timeout = '10s';
                  SET default_transaction_isolation = 'read committed'"
             ))

@@ -5,24 +5,21 @@ use windlass_core::Token;
 
 use super::tables::SqliteTables;
 use crate::error::StoreError;
-use crate::order::{Life, StoredOrder, StoredReport, StoredWorker, WorkerState};
+use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker, WorkerState};
 use crate::tables::OrderTables;
 
 /// The columns of an order, in the order in which [`order`] reads them.
 const ORDER: &str = "token, run, key, worker, life, text, wish";
 
 impl OrderTables for SqliteTables<'_> {
-    fn insert_order(
-        &self,
-        run: &str,
-        key: &str,
-        life: &Life,
-        text: &str,
-    ) -> Result<u64, StoreError> {
+    fn insert_orders(&self, run: &str, orders: &[NewOrder]) -> Result<Vec<u64>, StoreError> {
         let insert =
             "INSERT INTO work_order (run, key, worker, life, text) VALUES (?1, ?2, ?3, ?4, ?5)";
-        self.execute(insert, params![run, key, life.worker, life.token.0, text])?;
-        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+        let insert = |NewOrder { key, life, text }: &NewOrder| {
+            self.execute(insert, params![run, key, life.worker, life.token.0, text])?;
+            Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+        };
+        orders.iter().map(insert).collect()
     }
 
     fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
@@ -66,12 +63,18 @@ impl OrderTables for SqliteTables<'_> {
         self.all(query, [prefix], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    fn put_report(&self, token: u64, text: &str) -> Result<(), StoreError> {
-        // The scheduler may have taken the report in, and the reporter not have learned of it.
+    fn put_reports(&self, reports: &[(u64, String)]) -> Result<(), StoreError> {
+        // The scheduler may have taken a report in, and the reporter not have learned of it.
         let insert = "INSERT OR IGNORE INTO report (token, text)
             SELECT token, ?2 FROM work_order WHERE token = ?1";
-        self.execute(insert, params![token, text])?;
+        for (token, text) in reports {
+            self.execute(insert, params![token, text])?;
+        }
         Ok(())
+    }
+
+    fn has_reports(&self) -> Result<bool, StoreError> {
+        Ok(!self.all("SELECT 1 FROM report LIMIT 1", [], |_| Ok(()))?.is_empty())
     }
 
     fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
@@ -87,10 +90,13 @@ impl OrderTables for SqliteTables<'_> {
         })
     }
 
-    fn take_report(&self, token: u64) -> Result<bool, StoreError> {
-        let report = self.execute("DELETE FROM report WHERE token = ?1", [token])?;
-        let order = self.execute("DELETE FROM work_order WHERE token = ?1", [token])?;
-        Ok((report, order) == (1, 1))
+    fn take_reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        let reports = self.reports()?;
+        for StoredReport { token, .. } in &reports {
+            // Its report goes with it.
+            self.execute("DELETE FROM work_order WHERE token = ?1", [token])?;
+        }
+        Ok(reports)
     }
 
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {

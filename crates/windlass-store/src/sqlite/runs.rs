@@ -24,6 +24,32 @@ impl SqliteTables<'_> {
             (SELECT seq FROM journal_base WHERE run = +?1), 0)";
         Ok(self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?)
     }
+
+    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
+        let put = "INSERT OR REPLACE INTO attempt (run, work, attempt, step, started_ms, ended_ms, \
+            ending, code, signal, why, peak_kib, cpu_ms) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        let AttemptRecord { work, attempt: number, step, started_ms, ended_ms, end, .. } = attempt;
+        let AttemptRecord { code, signal, why, peak_kib, cpu_ms, .. } = attempt;
+        self.execute(
+            put,
+            params![
+                run,
+                work.get(),
+                number,
+                step,
+                started_ms,
+                ended_ms,
+                end.word(),
+                code,
+                signal,
+                why,
+                peak_kib,
+                cpu_ms
+            ],
+        )?;
+        Ok(())
+    }
 }
 
 impl RunTables for SqliteTables<'_> {
@@ -166,30 +192,8 @@ impl RunTables for SqliteTables<'_> {
 }
 
 impl StepTables for SqliteTables<'_> {
-    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
-        let put = "INSERT OR REPLACE INTO attempt (run, work, attempt, step, started_ms, ended_ms, \
-            ending, code, signal, why, peak_kib, cpu_ms) \
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-        let AttemptRecord { work, attempt: number, step, started_ms, ended_ms, end, .. } = attempt;
-        let AttemptRecord { code, signal, why, peak_kib, cpu_ms, .. } = attempt;
-        self.execute(
-            put,
-            params![
-                run,
-                work.get(),
-                number,
-                step,
-                started_ms,
-                ended_ms,
-                end.word(),
-                code,
-                signal,
-                why,
-                peak_kib,
-                cpu_ms
-            ],
-        )?;
-        Ok(())
+    fn put_attempts(&self, run: &str, attempts: &[&AttemptRecord]) -> Result<(), StoreError> {
+        attempts.iter().try_for_each(|attempt| self.put_attempt(run, attempt))
     }
 
     fn attempt(

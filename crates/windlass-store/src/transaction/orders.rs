@@ -7,7 +7,7 @@ use crate::clock::{Clock, ClockReading};
 use crate::error::StoreError;
 use crate::lease::StoredLease;
 use crate::name::check_text;
-use crate::order::{Life, StoredOrder, StoredReport, StoredWorker};
+use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
 use crate::process::{Liveness, Process};
 use crate::tables::{LeaseChanges, Tables};
 use crate::wakeup::Topic;
@@ -30,10 +30,10 @@ impl<'a> Orders<'a> {
         Self { tables, clock, now, notices }
     }
 
-    /// Writes an order for a worker and returns its token.
-    pub fn write(&self, run: &str, key: &str, life: &Life, text: &str) -> Result<u64, StoreError> {
+    /// Writes orders of a run for workers, and returns their tokens.
+    pub fn write(&self, run: &str, orders: &[NewOrder]) -> Result<Vec<u64>, StoreError> {
         self.notices.add(Topic::Orders);
-        self.tables.insert_order(run, key, life, text)
+        self.tables.insert_orders(run, orders)
     }
 
     /// Has schedulers look at the store after the commit.
@@ -89,7 +89,7 @@ impl<'a> Orders<'a> {
 
     fn put_reports(&self, reports: &[(u64, String)]) -> Result<(), StoreError> {
         self.notices.add(Topic::Reports);
-        reports.iter().try_for_each(|(token, text)| self.tables.put_report(*token, text))
+        self.tables.put_reports(reports)
     }
 
     /// Returns the reports that were not taken in, in the order of their orders.
@@ -97,10 +97,15 @@ impl<'a> Orders<'a> {
         self.tables.reports()
     }
 
-    /// Deletes an order and its report, because the same transaction takes the report in. Returns
-    /// whether both were there.
-    pub fn take(&self, token: u64) -> Result<bool, StoreError> {
-        self.tables.take_report(token)
+    /// Returns whether there are reports that were not taken in.
+    pub fn has_reports(&self) -> Result<bool, StoreError> {
+        self.tables.has_reports()
+    }
+
+    /// Deletes all reports and their orders, because the same transaction takes them in, and returns the
+    /// reports in the order of their orders.
+    pub fn take(&self) -> Result<Vec<StoredReport>, StoreError> {
+        self.tables.take_reports()
     }
 
     /// Returns whether a life is not over: it holds its worker's name, and its lease is not stale.

@@ -9,6 +9,7 @@ mod growth;
 mod journal;
 mod leases;
 mod limits;
+mod orders;
 mod queue;
 mod tokens;
 
@@ -233,6 +234,10 @@ suite! {
         a_limit_in_use_is_not_removed_and_its_tokens_outlive_it
         a_lower_limit_wakes_the_waiters_that_need_more
         a_participant_takes_what_those_before_its_place_leave;
+    orders:
+        an_order_is_there_until_its_report_is_taken
+        the_first_report_of_an_order_counts
+        orders_and_reports_are_deleted_with_their_run;
     queue:
         waiters_are_served_first_in_first_out
         a_waiter_reserves_only_the_names_that_refused_it

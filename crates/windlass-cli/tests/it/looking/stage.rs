@@ -216,8 +216,9 @@ impl Stage {
                 cpu_ms: None,
             };
             let run = self.run.clone();
-            let put =
-                self.store.transact(|transaction| transaction.steps().put_attempt(&run, &record));
+            let put = self
+                .store
+                .transact(|transaction| transaction.steps().put_attempts(&run, &[&record]));
             put.expect("the store works");
         }
     }

@@ -153,7 +153,7 @@ impl StoreJournal {
         let wakeup = self.reachability.wakeups().turn();
         let mut granted = Vec::new();
         let stored = store.transact_while(Durability::Process, on_wait, |transaction| {
-            write_records(transaction, identity, write_ahead.records())?;
+            write_records(transaction, identity.id(), write_ahead.records())?;
             for grant in &over {
                 transaction.leases().leave_queue(&identity.holder(*grant))?;
             }
@@ -206,7 +206,7 @@ impl StoreJournal {
         self.failed = true;
         let Self { store, identity, write_ahead, .. } = self;
         store.transact_while(Durability::Process, on_wait, |transaction| {
-            write_records(transaction, identity, write_ahead.records())?;
+            write_records(transaction, identity.id(), write_ahead.records())?;
             transaction.facts().append(identity.id(), identity.epoch(), write_ahead.facts())?;
             #[cfg(windlass_faults)]
             Point::BeforeCommit.reached();
@@ -416,31 +416,31 @@ pub(crate) fn end_leftovers(
     Ok(cleared)
 }
 
-fn write_records(
-    transaction: &Transaction<'_>,
-    identity: &RunIdentity,
-    records: &[Record],
-) -> Result<(), StoreError> {
-    records.iter().try_for_each(|record| write_record(transaction, identity.id(), record))
-}
-
-pub(in crate::coordinator) fn write_record(
+/// Writes the records of a run, those of attempts together.
+pub(in crate::coordinator) fn write_records(
     transaction: &Transaction<'_>,
     run: &str,
-    record: &Record,
+    records: &[Record],
 ) -> Result<(), StoreError> {
-    match record {
-        Record::Attempt { record, holder, names } => {
-            for (name, token) in names {
-                transaction.leases().release(name, holder, *token)?;
+    let mut attempts = Vec::new();
+    for record in records {
+        match record {
+            Record::Attempt { record, holder, names } => {
+                for (name, token) in names {
+                    transaction.leases().release(name, holder, *token)?;
+                }
+                attempts.push(record);
             }
-            transaction.steps().put_attempt(run, record)
+            Record::Wait(wait) => transaction.steps().put_guard_wait(run, wait)?,
+            Record::WaitOver(work) => transaction.steps().delete_guard_wait(run, *work)?,
+            Record::Undecided(work) => transaction.steps().delete_decisions(run, *work)?,
+            Record::Emit(event) => drop(transaction.events().emit(event)?),
+            Record::Taken(number) => drop(transaction.requests().take(*number)?),
+            Record::Reopened => transaction.runs().set_end(run, None)?,
         }
-        Record::Wait(wait) => transaction.steps().put_guard_wait(run, wait),
-        Record::WaitOver(work) => transaction.steps().delete_guard_wait(run, *work),
-        Record::Undecided(work) => transaction.steps().delete_decisions(run, *work),
-        Record::Emit(event) => transaction.events().emit(event).map(drop),
-        Record::Taken(number) => transaction.requests().take(*number).map(drop),
-        Record::Reopened => transaction.runs().set_end(run, None),
+    }
+    match attempts.is_empty() {
+        true => Ok(()),
+        false => transaction.steps().put_attempts(run, &attempts),
     }
 }

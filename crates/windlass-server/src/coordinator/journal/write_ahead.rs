@@ -227,8 +227,7 @@ pub(super) fn complete_journal(
     let left = log.after(&facts);
     if !left.is_empty() {
         store.transact(|transaction| {
-            let mut attempts = left.attempts.iter();
-            attempts.try_for_each(|record| transaction.steps().put_attempt(run, record))?;
+            transaction.steps().put_attempts(run, &left.attempts.iter().collect::<Vec<_>>())?;
             transaction.facts().append(run, identity.epoch(), &left.facts)
         })?;
         facts.extend(left.facts);

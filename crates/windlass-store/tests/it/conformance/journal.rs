@@ -182,10 +182,12 @@ pub(super) fn attempts_and_guard_waits_are_deleted_with_their_run(on: &mut Fixtu
         escalated: true,
     };
     let put = on.store.transact(|transaction| {
-        transaction.steps().put_attempt("abc", &attempt(2, 1, AttemptEnd::Finishing))?;
-        transaction.steps().put_attempt("abc", &attempt(2, 1, AttemptEnd::Retry))?;
-        transaction.steps().put_attempt("abc", &attempt(1, 1, AttemptEnd::Success))?;
-        transaction.steps().put_attempt("abd", &attempt(1, 1, AttemptEnd::Failed))?;
+        let two = [attempt(2, 1, AttemptEnd::Finishing), attempt(1, 1, AttemptEnd::Failed)];
+        let again = [attempt(1, 1, AttemptEnd::Retry), attempt(1, 1, AttemptEnd::Success)];
+        transaction.steps().put_attempts("abc", &two.each_ref())?;
+        transaction.steps().put_attempts("abc", &again.each_ref())?;
+        transaction.steps().put_attempts("abc", &[&attempt(2, 1, AttemptEnd::Retry)])?;
+        transaction.steps().put_attempts("abd", &[&attempt(1, 1, AttemptEnd::Failed)])?;
         transaction.steps().put_guard_wait("abc", &wait)
     });
     put.expect("the store works");

@@ -1,0 +1,80 @@
+//! Orders and their reports.
+
+use windlass_core::Token;
+use windlass_store::{Life, NewOrder, RunRecord, StoreError, Transaction};
+
+use super::*;
+
+const LIFE: u64 = 7;
+
+fn life() -> Life {
+    Life { worker: "w".to_owned(), token: Token(LIFE) }
+}
+
+/// Writes orders of these keys for the run `abc`, and returns their tokens.
+fn write(on: &mut Fixture, keys: &[&str]) -> Vec<u64> {
+    let order =
+        |key: &&str| NewOrder { key: (*key).to_owned(), life: life(), text: format!("do {key}") };
+    let orders: Vec<_> = keys.iter().map(order).collect();
+    let written = on.store.transact(|transaction| transaction.orders().write("abc", &orders));
+    written.expect("the store works")
+}
+
+/// Reports the ends of orders whose worker is over, which needs no lease.
+fn report(on: &mut Fixture, reports: &[(u64, &str)]) {
+    let reports: Vec<_> =
+        reports.iter().map(|(token, text)| (*token, (*text).to_owned())).collect();
+    let put = on.store.transact(|transaction| transaction.orders().bury(&reports));
+    put.expect("the store works");
+}
+
+fn read<T>(on: &mut Fixture, look: impl Fn(&Transaction<'_>) -> Result<T, StoreError>) -> T {
+    on.store.read(|transaction| look(transaction)).expect("the store works")
+}
+
+/// Returns the keys and reports that are taken.
+fn take(on: &mut Fixture) -> Vec<(u64, String, String)> {
+    let taken = on.store.transact(|transaction| transaction.orders().take());
+    let taken = taken.expect("the store works").into_iter();
+    taken.map(|report| (report.token, report.key, report.text)).collect()
+}
+
+pub(super) fn an_order_is_there_until_its_report_is_taken(on: &mut Fixture) {
+    let tokens = write(on, &["a", "b", "c"]);
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    let [a, b, c] = tokens[..] else { panic!("{tokens:?}") };
+    let orders = read(on, |transaction| transaction.orders().of_life(&life(), a));
+    let found: Vec<_> = orders.iter().map(|order| (order.token, order.text.as_str())).collect();
+    assert_eq!(found, [(b, "do b"), (c, "do c")]);
+    assert!(!read(on, |transaction| transaction.orders().has_reports()));
+    report(on, &[(c, "third"), (a, "first")]);
+    assert!(read(on, |transaction| transaction.orders().has_reports()));
+    let end = |token, key: &str, text: &str| (token, key.to_owned(), text.to_owned());
+    assert_eq!(take(on), [end(a, "a", "first"), end(c, "c", "third")]);
+    assert_eq!(take(on), []);
+    let left = read(on, |transaction| transaction.orders().of_run("abc"));
+    assert_eq!(left.into_iter().map(|order| order.token).collect::<Vec<_>>(), [b]);
+    let later = write(on, &["a"]);
+    assert!(later[0] > c, "the number of an order is never used again");
+}
+
+pub(super) fn the_first_report_of_an_order_counts(on: &mut Fixture) {
+    let tokens = write(on, &["a", "b"]);
+    report(on, &[(tokens[0], "first"), (tokens[1] + 1, "of no order")]);
+    report(on, &[(tokens[0], "again"), (tokens[1], "other")]);
+    let texts: Vec<_> = take(on).into_iter().map(|(_, _, text)| text).collect();
+    assert_eq!(texts, ["first", "other"]);
+    // The reporter may not have learned that it was taken.
+    report(on, &[(tokens[0], "once more")]);
+    assert_eq!(take(on), []);
+}
+
+pub(super) fn orders_and_reports_are_deleted_with_their_run(on: &mut Fixture) {
+    let run = RunRecord { id: "abc".to_owned(), dir: "/".into(), ..RunRecord::default() };
+    on.store.transact(|transaction| transaction.runs().insert(&run)).expect("the store works");
+    let tokens = write(on, &["a"]);
+    report(on, &[(tokens[0], "ended")]);
+    on.store.transact(|transaction| transaction.runs().delete("abc")).expect("the store works");
+    assert!(!read(on, |transaction| transaction.orders().has_reports()));
+    assert_eq!(take(on), []);
+}
