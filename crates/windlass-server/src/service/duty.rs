@@ -1,6 +1,9 @@
 //! What a worker does in one life: it takes orders from the store, has them executed, and reports their ends.
 
-use std::collections::BTreeMap;
+mod connection;
+mod outbox;
+mod taken;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -9,21 +12,23 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::SIGHUP;
 use windlass_core::{HolderId, Name, Timestamp};
 use windlass_store::{
-    Access, Blocker, Durability, Life, Process, ProcessTree, Store, StoreError, StoredWorker,
-    Topic, Transaction, Wakeup, WorkerState, WriterWait,
+    Access, Durability, Life, Process, ProcessTree, Store, StoreError, StoredWorker, Topic,
+    Transaction, Wakeup, WorkerState,
 };
 
+use self::connection::{Around, Connection};
+use self::outbox::Outbox;
+pub(super) use self::taken::OrderToken;
+use self::taken::{TakenOrders, Wish};
 use super::guarded::Guarded;
 use super::guardian::Guardian;
 use super::ledger::Ledger;
 use super::life::{Begin, left_by};
-use super::texts::{EndText, OrderText, ReportText, WishText, to_text};
+use super::texts::{EndText, OrderText, ReportText, to_text};
 use super::watchdog::Watchdog;
 use super::worker::{WorkerEnd, WorkerError, WorkerNews, WorkerSettings, lease_terms, stored};
 use crate::clock::Clock;
-use crate::coordinator::attempts::{
-    Attempts, Meanwhile, News, OrderKey, OrderKind, Report, StopMode,
-};
+use crate::coordinator::attempts::{Attempts, News, Report, StopMode};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::fence;
@@ -36,18 +41,13 @@ const REPORT_AGAIN: Duration = Duration::from_millis(250);
 
 /// What a worker does in one life. Knows nothing of threads, and of processes only through `A`.
 pub(super) struct Duty<A> {
-    store: Store,
+    connection: Connection,
     settings: WorkerSettings,
     life: Life,
     holder: HolderId,
     attempts: A,
-    /// The orders that were taken, each with the wish that was heeded last.
-    taken: BTreeMap<u64, TakenOrder>,
-    /// The last order that was taken.
-    last: u64,
-    /// Reports that the store does not have yet.
-    reports: Vec<(u64, String)>,
-    ledger: Ledger,
+    taken: TakenOrders,
+    outbox: Outbox,
     clock: Clock,
     wakeup: Wakeup,
     /// What happened while the store could not be written, and was not heeded so far.
@@ -55,8 +55,6 @@ pub(super) struct Duty<A> {
     /// Since when there has been nothing to do.
     idle_since: Instant,
     state: WorkerState,
-    /// Whether the store cannot be used now, which was reported.
-    trouble: bool,
     watchdog: Watchdog,
 }
 
@@ -78,24 +76,6 @@ pub(super) struct Begun {
     pub(super) lost: usize,
     /// From when the life counts as alive.
     at: Timestamp,
-}
-
-/// An order by its token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct OrderToken {
-    pub(super) token: u64,
-    kind: OrderKind,
-}
-
-impl OrderKey for OrderToken {
-    fn kind(self) -> OrderKind {
-        self.kind
-    }
-}
-
-struct TakenOrder {
-    id: OrderToken,
-    wish: Option<String>,
 }
 
 impl Duty<Guarded> {
@@ -169,21 +149,18 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         ledger.clear().map_err(io("cannot write the worker's ledger"))?;
         attempts.watch(wakeup.as_fd()).map_err(io("wake-ups cannot be watched"))?;
         let duty = Self {
-            store,
+            connection: Connection::new(store),
             settings,
             life,
             holder,
             attempts,
-            taken: BTreeMap::new(),
-            last: 0,
-            reports: Vec::new(),
-            ledger,
+            taken: TakenOrders::default(),
+            outbox: Outbox::new(ledger),
             clock,
             wakeup,
             inbox: Vec::new(),
             idle_since: Instant::now(),
             state: WorkerState::Up,
-            trouble: false,
             watchdog: Watchdog::default(),
         };
         Ok((duty, begun))
@@ -206,7 +183,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     ) -> Result<Option<WorkerEnd>, WorkerError> {
         self.watchdog.beat();
         let looked = self.look(tell);
-        match self.heed_trouble(looked, tell) {
+        match self.connection.heed_trouble(looked, tell) {
             Ok(true) => {}
             Ok(false) => return Ok(Some(WorkerEnd::LifeOver)),
             Err(lost) => {
@@ -217,7 +194,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         if let Some(end) = self.is_over()? {
             return Ok(Some(end));
         }
-        let pause = match (self.inbox.is_empty(), self.reports.is_empty()) {
+        let pause = match (self.inbox.is_empty(), self.outbox.is_empty()) {
             (false, _) => Duration::ZERO,
             (_, true) => LOOK_AGAIN,
             (_, false) => REPORT_AGAIN,
@@ -242,7 +219,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
                     tell(&WorkerNews::Draining);
                     let drained = self.announce(tell);
                     // The next look at a store that is lost ends the worker.
-                    let _ = self.heed_trouble(drained.map(|()| true), tell);
+                    let _ = self.connection.heed_trouble(drained.map(|()| true), tell);
                 }
                 News::Wakeup => self.wakeup.drain(),
                 News::LifeOver => unreachable!("it ends the life above"),
@@ -257,14 +234,13 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         if !self.report(tell)? {
             return Ok(false);
         }
-        let (life, last) = (&self.life, self.last);
-        let (orders, wishes) = self.store.read(|transaction| {
+        let (life, last) = (&self.life, self.taken.last());
+        let (orders, wishes) = self.connection.store().read(|transaction| {
             let orders = transaction.orders();
             Ok((orders.of_life(life, last)?, orders.wishes(life)?))
         })?;
         for order in orders {
             self.take(order.token, &order.text)?;
-            self.last = order.token;
         }
         for (token, wish) in wishes {
             self.heed(token, wish)?;
@@ -275,71 +251,59 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     fn take(&mut self, token: u64, text: &str) -> Result<(), WorkerError> {
         let Ok(order) = serde_json::from_str::<OrderText>(text) else {
             let why = "the order was written by another version of windlass".to_owned();
-            self.last = token;
-            self.reports.push((token, self.lost(why)));
+            let lost = self.lost(why);
+            self.taken.pass(token);
+            self.outbox.add(token, lost);
             return Ok(());
         };
         let id = OrderToken { token, kind: order.kind() };
-        let order = order.into_order(id, self.store.now().at, self.clock.now());
+        let now = self.connection.store().now().at;
+        let order = order.into_order(id, now, self.clock.now());
         if let Some(dir) = order.log.as_ref().and_then(|log| log.path.parent()) {
             let what = "cannot create the directory of the run's logs";
             Access::create_dir(dir).map_err(|source| WorkerError::Io { what, source })?;
         }
         // Until then it is not taken, and is tried again.
-        self.last = token;
-        self.taken.insert(token, TakenOrder { id, wish: None });
+        self.taken.add(id);
         self.attempts.prepare(order);
         Ok(self.attempts.start_prepared()?)
     }
 
     fn heed(&mut self, token: u64, wish: Option<String>) -> Result<(), WorkerError> {
-        let Some(taken) = self.taken.get_mut(&token) else { return Ok(()) };
-        if wish.is_none() || taken.wish == wish {
-            return Ok(());
-        }
-        let wanted = wish.as_deref().and_then(|wish| serde_json::from_str::<WishText>(wish).ok());
-        taken.wish = wish;
-        let grace = Duration::from_millis;
-        let mode = match wanted {
-            Some(WishText::Limit { until }) => {
-                let now = self.store.now().at;
-                let left = until.map(|until| Timestamp::from_nanos(until).since(now));
-                self.attempts.set_limit(taken.id, left);
-                StopMode::Continue
+        let now = self.connection.store().now().at;
+        match self.taken.heed(token, wish, now) {
+            None => {}
+            Some((id, Wish::Stop(mode))) => self.attempts.stop(id, mode)?,
+            Some((id, Wish::Limit(left))) => {
+                self.attempts.set_limit(id, left);
+                self.attempts.stop(id, StopMode::Continue)?;
             }
-            Some(WishText::Halt) => StopMode::Halt,
-            Some(WishText::Ask { grace_ms }) => StopMode::Ask { grace: grace(grace_ms) },
-            Some(WishText::Finish { grace_ms }) => StopMode::Finish { grace: grace(grace_ms) },
-            Some(WishText::Kill) | None => StopMode::Kill,
-        };
-        Ok(self.attempts.stop(taken.id, mode)?)
+        }
+        Ok(())
     }
 
-    /// Records how an order has ended, before it is reported to the store. If there is no room for the record,
-    /// only a kill before the store has the report costs another attempt.
+    /// Records how an order has ended, before it is reported to the store.
     fn note(&mut self, report: Report<OrderToken>, tell: &mut dyn FnMut(&WorkerNews)) {
-        let Some((id, text)) = ReportText::of(report, self.store.now().at) else { return };
-        self.taken.remove(&id.token);
+        let now = self.connection.store().now().at;
+        let Some((id, text)) = ReportText::of(report, now) else { return };
+        self.taken.remove(id.token);
         #[cfg(windlass_faults)]
         Point::BeforeNote.reached();
-        let end = [(id.token, to_text(&text))];
-        let what = "cannot write the worker's ledger";
-        let noted = self.ledger.note(&end).map_err(|source| WorkerError::Io { what, source });
+        let recorded = self.outbox.record(id.token, to_text(&text)).map_err(cannot_record);
         #[cfg(windlass_faults)]
         Point::AfterNote.reached();
-        self.reports.extend(end);
-        if noted.is_err() {
+        if recorded.is_err() {
             // This error is not that of a store that is lost.
-            let _ = self.heed_trouble(noted.map(|()| true), tell);
+            let _ = self.connection.heed_trouble(recorded.map(|()| true), tell);
         }
     }
 
     /// Has the store take the reports. Returns whether this life still has the worker's name.
     fn report(&mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<bool, WorkerError> {
-        if self.reports.is_empty() {
+        if self.outbox.is_empty() {
             return Ok(true);
         }
-        let (life, reports) = (self.life.clone(), self.reports.clone());
+        let (life, reports) = (self.life.clone(), self.outbox.reports().to_owned());
         let taken = self.write(Durability::Process, tell, |transaction| {
             let taken = transaction.orders().report(&life, &reports)?;
             #[cfg(windlass_faults)]
@@ -349,9 +313,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         #[cfg(windlass_faults)]
         Point::AfterReport.reached();
         if taken {
-            self.reports.clear();
-            let what = "cannot write the worker's ledger";
-            self.ledger.clear().map_err(|source| WorkerError::Io { what, source })?;
+            self.outbox.clear().map_err(cannot_record)?;
         }
         Ok(taken)
     }
@@ -365,62 +327,21 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         })
     }
 
-    /// Writes to the store, while everything that was ordered goes on. A signal interrupts a wait for other
-    /// writers.
+    /// Writes to the store, while everything that was ordered goes on.
     fn write<T>(
         &mut self,
         durability: Durability,
         tell: &mut dyn FnMut(&WorkerNews),
         act: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, WorkerError> {
-        let Self { store, attempts, inbox, trouble, watchdog, .. } = self;
-        let mut blocked = |blocker: &Blocker| {
-            if !std::mem::replace(trouble, true) {
-                tell(&WorkerNews::Trouble(format!("waiting for the store: {blocker}")));
-            }
-        };
-        let mut meanwhile = Meanwhile::new(attempts, inbox, &mut blocked);
-        let mut on_wait = |wait: &dyn WriterWait| {
-            watchdog.beat();
-            meanwhile.go_on(wait)
-        };
-        let written = store.transact_while(durability, &mut on_wait, act);
-        meanwhile.failure().map_or(Ok(written?), |failure| Err(failure.into()))
-    }
-
-    /// Tells the user once that the store cannot be used, and that it can again. Returns whether this
-    /// life still has the worker's name, as far as that is known. Fails if the store is lost for good.
-    fn heed_trouble(
-        &mut self,
-        looked: Result<bool, WorkerError>,
-        tell: &mut dyn FnMut(&WorkerNews),
-    ) -> Result<bool, WorkerError> {
-        match looked {
-            Ok(alive) => {
-                if std::mem::take(&mut self.trouble) {
-                    tell(&WorkerNews::Recovered);
-                }
-                Ok(alive)
-            }
-            // A signal has come, which is heeded next.
-            Err(WorkerError::Store(StoreError::Interrupted)) => Ok(true),
-            Err(WorkerError::Store(lost)) if lost.is_final() => Err(lost.into()),
-            Err(error) => {
-                if matches!(error, WorkerError::Store(_)) {
-                    // If that fails, the next look does.
-                    let _ = self.store.reconnect();
-                }
-                if !std::mem::replace(&mut self.trouble, true) {
-                    tell(&WorkerNews::Trouble(error.to_string()));
-                }
-                Ok(true)
-            }
-        }
+        let Self { connection, attempts, inbox, watchdog, .. } = self;
+        connection.write(durability, Around { attempts, inbox, watchdog }, tell, act)
     }
 
     /// Returns how the worker ends, if it has nothing to do any more.
     fn is_over(&mut self) -> Result<Option<WorkerEnd>, WorkerError> {
-        if !self.taken.is_empty() || !self.reports.is_empty() || self.trouble {
+        let is_busy = !self.taken.is_empty() || !self.outbox.is_empty();
+        if is_busy || self.connection.is_in_trouble() {
             self.idle_since = Instant::now();
             return Ok(None);
         }
@@ -431,7 +352,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         else {
             return Ok(None);
         };
-        let led = self.store.read(|transaction| {
+        let led = self.connection.store().read(|transaction| {
             let leases = transaction.leases().on(&Name::Scheduler)?;
             Ok(leases.iter().any(|stored| !stored.owner.is_gone()))
         })?;
@@ -447,15 +368,16 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         if end == WorkerEnd::LifeOver {
             return Ok(end);
         }
-        // If no process can write, the next life of the worker reports what the ledger has.
-        self.store.give_up_when(|wait| wait.is_long().then(|| StoreError::Busy(wait.blocker())));
         let why = "its worker was ended by a second signal";
-        let taken = std::mem::take(&mut self.taken);
-        let lost: Vec<_> =
-            taken.into_keys().map(|token| (token, self.lost(why.to_owned()))).collect();
-        self.reports.extend(lost);
-        let (life, holder, reports) = (&self.life, &self.holder, &self.reports);
-        self.store.transact(|transaction| {
+        for token in self.taken.take() {
+            let lost = self.lost(why.to_owned());
+            self.outbox.add(token, lost);
+        }
+        let (life, holder, reports) = (&self.life, &self.holder, self.outbox.reports());
+        let store = self.connection.store();
+        // If no process can write, the next life of the worker reports what the ledger has.
+        store.give_up_when(|wait| wait.is_long().then(|| StoreError::Busy(wait.blocker())));
+        store.transact(|transaction| {
             transaction.orders().report(life, reports)?;
             transaction.orders().delete_worker(life)?;
             let name = Name::Worker(life.worker.clone());
@@ -464,7 +386,12 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         Ok(end)
     }
 
-    fn lost(&self, why: String) -> String {
-        to_text(&ReportText { at: self.store.now().at.as_nanos(), end: EndText::Lost(why) })
+    fn lost(&mut self, why: String) -> String {
+        let at = self.connection.store().now().at.as_nanos();
+        to_text(&ReportText { at, end: EndText::Lost(why) })
     }
+}
+
+fn cannot_record(source: io::Error) -> WorkerError {
+    WorkerError::Io { what: "cannot write the worker's ledger", source }
 }
