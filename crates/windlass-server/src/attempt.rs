@@ -24,6 +24,8 @@ use crate::limit_tag::NewTag;
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
 /// The variable by which `windlass`, called by a process of a run, finds the run's store.
 pub(crate) const STATE_VARIABLE: &str = "WINDLASS_STATE";
+/// The variable with the path of an attempt's outputs.
+pub(crate) const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 /// The variable with the fencing tokens of the locks that an attempt holds, or of all names that
 /// `windlass lock` or `windlass sem` holds for its command.
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";

@@ -1,5 +1,6 @@
 //! How a process ended, and what it took.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -88,6 +89,9 @@ pub struct Ended {
     /// The processes that it has started and that could not be ended.
     #[serde(default)]
     pub unended: Vec<u32>,
+    /// The values that it hands on to later steps, if it has written some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<BTreeMap<String, String>>,
 }
 
 /// How many of the processes that an attempt left running are named.
@@ -132,6 +136,13 @@ impl Ended {
 impl From<Exit> for Ended {
     /// Returns an end without usage.
     fn from(exit: Exit) -> Self {
-        Self { exit, usage: Usage::default(), flaw: None, left: Vec::new(), unended: Vec::new() }
+        Self {
+            exit,
+            usage: Usage::default(),
+            flaw: None,
+            left: Vec::new(),
+            unended: Vec::new(),
+            outputs: None,
+        }
     }
 }

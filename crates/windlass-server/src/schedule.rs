@@ -57,6 +57,8 @@ pub(crate) struct Schedule {
     waits_for_limits: bool,
     /// The works that have blocked others, as far as a caller has asked.
     blamed: BTreeMap<WorkId, WorkId>,
+    /// What attempts on any machine have handed on, by their steps.
+    outputs: BTreeMap<WorkId, (u32, BTreeMap<String, String>)>,
 }
 
 impl Schedule {
@@ -99,6 +101,7 @@ impl Schedule {
             waits_for_limits: false,
             names: NameQueues::default(),
             blamed: BTreeMap::new(),
+            outputs: BTreeMap::new(),
         }
     }
 
@@ -168,6 +171,11 @@ impl Schedule {
         planned.chain(self.growth.iter().flat_map(Growth::works))
     }
 
+    /// Notes what an attempt has handed on, which need not be in a file of this machine.
+    pub(crate) fn note_outputs(&mut self, grant: Grant, values: BTreeMap<String, String>) {
+        self.outputs.insert(grant.work, (grant.attempt, values));
+    }
+
     /// Returns what a step wrote for `key` in the attempt that has succeeded, if it did. Its output was
     /// read before its end was stored, so it can be read.
     pub(crate) fn output(&self, logs: &Path, step: &str, key: &str) -> Option<String> {
@@ -177,6 +185,9 @@ impl Schedule {
             |phase: &Phase| *phase == Phase::Success || phase.state() == WorkState::Running;
         self.engine.phase(work).filter(counts)?;
         let attempt = self.engine.attempts(work)?;
+        if let Some((_, values)) = self.outputs.get(&work).filter(|(of, _)| *of == attempt) {
+            return values.get(key).cloned();
+        }
         outputs::read(&outputs::path(logs, Grant { work, attempt }, step)).ok()?.remove(key)
     }
 

@@ -223,6 +223,20 @@ pub enum StoreError {
         /// The newest version that this program supports.
         known: i32,
     },
+    /// The tables of a database have an older version, and cannot be migrated.
+    #[error(
+        "the store in database {database} has version {found}, and this version of windlass needs {known}; its tables cannot be changed by this account ({why}), so have their owner run: windlass store init"
+    )]
+    OlderVersion {
+        /// The URL of the database, without a password.
+        database: String,
+        /// The version of its tables.
+        found: i32,
+        /// The version that this program needs.
+        known: i32,
+        /// What the database said.
+        why: String,
+    },
     /// The file belongs to another program.
     #[error("{path} is a database of another program, not a store of windlass", path = path.display())]
     NotWindlass {

@@ -83,7 +83,7 @@ pub use process::{Liveness, Process};
 pub use queue::{StoredBase, StoredQueue, StoredStep};
 pub use run::{RunEnd, RunListing, RunOutcome, RunRecord};
 pub use sqlite::{Network, Sqlite};
-pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
+pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait, StepOutput};
 pub use store::{Store, StoreOpener};
 pub use tables::{
     EventTable, LeaseChanges, LeaseQuery, LeaseSnapshot, LeaseTables, Meta, OrderTables, QueuePart,

@@ -113,7 +113,7 @@ impl Postgres {
     /// Makes one attempt at a transaction.
     fn attempt(&mut self, body: TransactionBody<'_>) -> Result<(), Failure> {
         let session = self.take_session()?;
-        let done = write(&session, body);
+        let done = write(&session, &self.target, body);
         self.session = Some(session);
         match done {
             Ok(()) => Ok(()),
@@ -147,7 +147,13 @@ impl Postgres {
             .batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             .and_then(|()| body(&PostgresTables::new(&session, false)))
             .and_then(|()| session.batch("COMMIT"));
-        let read = read.map_err(|error| failed(&session, error));
+        let read = read.map_err(|error| match failed(&session, error) {
+            // Perhaps a newer version has migrated the tables since this process has connected.
+            Failure::Final(error) => {
+                Failure::Final(schema::check(&session, &self.target).err().unwrap_or(error))
+            }
+            repeatable => repeatable,
+        });
         self.session = Some(session);
         read
     }
@@ -228,9 +234,9 @@ impl Backend for Postgres {
 }
 
 /// Runs a transaction.
-fn write(session: &Session, body: TransactionBody<'_>) -> Result<(), Unfinished> {
+fn write(session: &Session, target: &Target, body: TransactionBody<'_>) -> Result<(), Unfinished> {
     let fail = |error| Unfinished::Failed(failed(session, error));
-    let (number, has_stalled) = begin(session).map_err(fail)?;
+    let (number, has_stalled) = begin(session, target).map_err(fail)?;
     body(&PostgresTables::new(session, has_stalled)).map_err(fail)?;
     match session.batch("COMMIT") {
         Ok(()) => Ok(()),
@@ -241,15 +247,20 @@ fn write(session: &Session, body: TransactionBody<'_>) -> Result<(), Unfinished>
 
 /// Begins a transaction and takes the writers' turn. Returns the number by which the server knows the
 /// transaction, and whether writers were kept out meanwhile because the server was not there.
-fn begin(session: &Session) -> Result<(String, bool), StoreError> {
+fn begin(session: &Session, target: &Target) -> Result<(String, bool), StoreError> {
     session.batch("BEGIN; SET LOCAL lock_timeout = '250ms'")?;
     let query =
         "SELECT pg_current_xact_id()::text, server IS DISTINCT FROM pg_postmaster_start_time(),
-        server IS NOT NULL FROM meta FOR UPDATE";
+        server IS NOT NULL, version FROM meta FOR UPDATE";
     let found = session.one(query, &[], |row| {
-        Ok((row.value::<String>(0)?, row.value::<bool>(1)?, row.value::<bool>(2)?))
+        let (number, version) = (row.value::<String>(0)?, row.value::<i32>(3)?);
+        Ok((number, row.value::<bool>(1)?, row.value::<bool>(2)?, version))
     })?;
-    let (number, is_new, was_served) = found.expect("a store has one row of counters");
+    let (number, is_new, was_served, version) = found.expect("a store has one row of counters");
+    // A newer version may have migrated the tables while this process used them.
+    if version != schema::VERSION {
+        return Err(schema::newer(target, version));
+    }
     if is_new {
         session.execute("UPDATE meta SET server = pg_postmaster_start_time()", &[])?;
     }

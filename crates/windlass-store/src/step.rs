@@ -32,6 +32,17 @@ pub struct AttemptRecord {
     pub cpu_ms: Option<u64>,
 }
 
+/// The values that an attempt has handed on to later steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepOutput {
+    /// The id of the step in the run's engine.
+    pub work: WorkId,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The values, in words of scheduler and worker.
+    pub text: String,
+}
+
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
 use crate::queue::{StoredBase, StoredQueue, StoredStep};
 use crate::run::{RunEnd, RunListing, RunRecord};
-use crate::step::{AttemptRecord, Decision, GuardWait};
+use crate::step::{AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::transaction::{Event, Request};
 
 /// Everything that a backend stores.
@@ -306,6 +306,10 @@ pub trait StepTables {
     fn delete_decisions(&self, run: &str, work: WorkId) -> Result<(), StoreError>;
     /// Returns what users have decided about the guards of a run, the earliest first.
     fn decisions(&self, run: &str) -> Result<Vec<Decision>, StoreError>;
+    /// Inserts or replaces the values that an attempt has handed on.
+    fn put_output(&self, run: &str, output: &StepOutput) -> Result<(), StoreError>;
+    /// Returns the values that the attempts of a run have handed on, by step and attempt.
+    fn outputs(&self, run: &str) -> Result<Vec<StepOutput>, StoreError>;
 }
 
 /// Orders to workers, their reports, and the workers.

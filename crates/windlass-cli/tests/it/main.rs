@@ -12,6 +12,7 @@ mod database;
 mod decisions;
 mod display;
 mod docs;
+mod elsewhere;
 mod events;
 mod examples;
 mod failures;

@@ -37,6 +37,11 @@ impl RunIdentity {
         &self.logs
     }
 
+    /// Returns the directory that the store has on this machine.
+    pub(super) fn state(&self) -> &Path {
+        &self.state
+    }
+
     pub(super) fn epoch(&self) -> Token {
         self.epoch
     }

@@ -19,7 +19,7 @@ use windlass_core::{
 };
 use windlass_store::{
     AttemptRecord, Event, Leftover, Life, NewOrder, Process, Request, RunEnd, RunRecord,
-    StoreError, StoredOrder, Transaction,
+    StepOutput, StoreError, StoredOrder, Transaction,
 };
 
 use super::attempts::{Order, OrderId, StopMode};
@@ -198,6 +198,10 @@ impl ServedRun {
             leftovers: Vec::new(),
             is_new: true,
         };
+        for StepOutput { work, attempt, text } in transaction.steps().outputs(served.id())? {
+            let values = serde_json::from_str(&text).unwrap_or_default();
+            served.state.schedule_mut().note_outputs(Grant { work, attempt }, values);
+        }
         let attempts = transaction.steps().attempts(served.id())?;
         served.state.count_lost(&attempts);
         served.note_names();
@@ -445,7 +449,7 @@ impl ServedRun {
         placement: &Placement,
     ) -> Result<(), StoreError> {
         let now = transaction.now().at;
-        for (token, id, report) in news.reports {
+        for (token, id, mut report) in news.reports {
             let known = self.orders.get(&id) == Some(&token);
             assert!(known, "an order is taken in once, by the run that wrote it");
             self.orders.remove(&id);
@@ -458,6 +462,7 @@ impl ServedRun {
             }
             self.state.go_back(now.since(Timestamp::from_nanos(report.at)));
             self.state.on_tick();
+            self.keep_outputs(transaction, id, &mut report.end)?;
             let report = report.into_report(id);
             let lost = match self.state.names_in_doubt(&report) {
                 [] => None,
@@ -483,6 +488,23 @@ impl ServedRun {
         if self.is_paused() != was_paused {
             self.move_deadlines(transaction)?;
         }
+        Ok(())
+    }
+
+    /// Stores what an attempt has handed on: the next scheduler may be on another machine.
+    fn keep_outputs(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: OrderId,
+        end: &mut EndText,
+    ) -> Result<(), StoreError> {
+        let (OrderId::Command(grant), EndText::Ended(ended)) = (id, end) else { return Ok(()) };
+        // No step can refer to another one of a queue.
+        let Some(values) = ended.outputs.take().filter(|_| !self.is_queue) else { return Ok(()) };
+        let Grant { work, attempt } = grant;
+        let output = StepOutput { work, attempt, text: to_text(&values) };
+        transaction.steps().put_output(self.id(), &output)?;
+        self.state.schedule_mut().note_outputs(grant, values);
         Ok(())
     }
 
@@ -588,7 +610,7 @@ impl ServedRun {
             command.env.splice(0..0, taken);
         }
         let items = id.work().map(|work| self.state.items(work)).unwrap_or_default();
-        let text = OrderText::new(order, times, items);
+        let text = OrderText::new(order, times, items, self.state.identity().state());
         let order = NewOrder { key: key(id), life: life.clone(), text: to_text(&text) };
         self.decided.push((id, order));
         Ok(())

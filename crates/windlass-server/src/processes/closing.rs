@@ -29,8 +29,10 @@ impl Closing {
     pub(super) fn close(self) -> (Ended, io::Result<()>) {
         let Self { mut ended, log, output } = self;
         let logged = if log.has_tail() { log.complete() } else { Ok(()) };
-        if let Some(error) = output.and_then(|output| outputs::read(&output).err()) {
-            ended.flaw = Some(format!("invalid $WINDLASS_OUTPUT: {error}"));
+        match output.map(|output| outputs::read(&output)) {
+            Some(Ok(values)) => ended.outputs = Some(values),
+            Some(Err(error)) => ended.flaw = Some(format!("invalid $WINDLASS_OUTPUT: {error}")),
+            None => {}
         }
         if let Some(flaw) = &ended.flaw {
             outputs::complain(log.path(), flaw);

@@ -249,7 +249,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     }
 
     fn take(&mut self, token: u64, text: &str) -> Result<(), WorkerError> {
-        let Ok(order) = serde_json::from_str::<OrderText>(text) else {
+        let Ok(mut order) = serde_json::from_str::<OrderText>(text) else {
             let why = "the order was written by another version of windlass".to_owned();
             let lost = self.lost(why);
             self.taken.pass(token);
@@ -258,6 +258,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         };
         let id = OrderToken { token, kind: order.kind() };
         let now = self.connection.store().now().at;
+        order.move_to(self.connection.store().dir());
         let order = order.into_order(id, now, self.clock.now());
         if let Some(dir) = order.log.as_ref().and_then(|log| log.path.parent()) {
             let what = "cannot create the directory of the run's logs";

@@ -3,12 +3,13 @@
 //! They are JSON, so that processes of another version can read them: a field that a version does not
 //! know is left out, and one that it misses has a default. Times are those of the store's clock.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::{Grant, Timestamp, WorkId};
 
+use crate::attempt::{OUTPUT_VARIABLE, STATE_VARIABLE};
 use crate::command::CommandSpec;
 use crate::coordinator::attempts::{
     CheckEnd, Limits, LogSpec, Order, OrderId, OrderKind, Report, StopMode,
@@ -28,6 +29,10 @@ pub(crate) struct OrderText {
     /// Until when it may run, also while no scheduler is there to end it.
     until: Option<u64>,
     start_by: Option<u64>,
+    /// The directory that the store has on the machine of the scheduler, with which the paths begin that
+    /// each machine has for itself.
+    #[serde(default)]
+    state: PathBuf,
     /// The items of the run's resources that the attempt has, for the next scheduler.
     #[serde(default)]
     pub(crate) items: Vec<(usize, usize)>,
@@ -87,7 +92,12 @@ pub(crate) struct OrderTimes {
 }
 
 impl OrderText {
-    pub(crate) fn new(order: Order, times: OrderTimes, items: Vec<(usize, usize)>) -> Self {
+    pub(crate) fn new(
+        order: Order,
+        times: OrderTimes,
+        items: Vec<(usize, usize)>,
+        state: &Path,
+    ) -> Self {
         let Order { id, command, tag, log, output, limits, .. } = order;
         let kind = match id {
             OrderId::Command(_) => KindText::Command,
@@ -97,7 +107,8 @@ impl OrderText {
         };
         let (until, start_by) =
             (times.until.map(Timestamp::as_nanos), times.start_by.map(Timestamp::as_nanos));
-        Self { kind, command, tag, log, output, limits, until, start_by, items }
+        let state = state.to_owned();
+        Self { kind, command, tag, log, output, limits, until, start_by, state, items }
     }
 
     /// Returns the tag that the order's processes carry, besides that of their worker.
@@ -111,6 +122,28 @@ impl OrderText {
             KindText::Finally => OrderKind::Finally,
             KindText::Check => OrderKind::Check,
             KindText::Hook(call) => OrderKind::Hook(call),
+        }
+    }
+
+    /// Has the paths begin with the directory that the store has on this machine.
+    pub(crate) fn move_to(&mut self, state: &Path) {
+        if self.state.as_os_str().is_empty() || self.state == state {
+            return;
+        }
+        let moved = |path: &Path| -> Option<PathBuf> {
+            let rest = path.strip_prefix(&self.state).ok()?;
+            Some(state.components().chain(rest.components()).collect())
+        };
+        let own = self.log.as_mut().map(|log| &mut log.path).into_iter().chain(&mut self.output);
+        for path in own {
+            *path = moved(path).unwrap_or_else(|| path.clone());
+        }
+        let own = |name: &str| [STATE_VARIABLE, OUTPUT_VARIABLE].contains(&name);
+        let env = self.command.iter_mut().flat_map(|command| &mut command.env);
+        for (_, value) in env.filter(|(name, _)| own(name)) {
+            if let Some(path) = moved(Path::new(value)) {
+                *value = path.display().to_string();
+            }
         }
     }
 
@@ -207,6 +240,38 @@ pub(crate) fn id_of(key: &str) -> Option<OrderId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_machine_has_paths_of_its_own() {
+        let env = [(STATE_VARIABLE, "/far"), (OUTPUT_VARIABLE, "/far/runs/1/a.out"), ("A", "/far")];
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let command = CommandSpec {
+            program: "/far/program".to_owned(),
+            arguments: Vec::new(),
+            env: env.map(own).to_vec(),
+            dir: "/far".into(),
+        };
+        let span = Duration::ZERO;
+        let order = Order {
+            id: OrderId::Hook(1),
+            command: Ok(command),
+            tag: String::new(),
+            log: Some(LogSpec { path: "/far/runs/1/a.log".into(), limit: 1 }),
+            output: Some("/far/runs/1/a.out".into()),
+            limits: Limits { time: None, linger: span, grace: span },
+            start_by: None,
+        };
+        let mut text = OrderText::new(order, OrderTimes::default(), Vec::new(), Path::new("/far"));
+        text.move_to(Path::new("/near"));
+        let order = text.into_order((), Timestamp::ZERO, Timestamp::ZERO);
+        assert_eq!(order.log.expect("it has one").path, Path::new("/near/runs/1/a.log"));
+        assert_eq!(order.output, Some("/near/runs/1/a.out".into()));
+        let command = order.command.expect("it is known");
+        let moved =
+            [(STATE_VARIABLE, "/near"), (OUTPUT_VARIABLE, "/near/runs/1/a.out"), ("A", "/far")];
+        assert_eq!(command.env, moved.map(own), "what else there is stays");
+        assert_eq!((command.program.as_str(), command.dir), ("/far/program", "/far".into()));
+    }
 
     #[test]
     fn a_key_names_its_order() {

@@ -6,9 +6,9 @@ use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 use windlass_store::{
     AttemptRecord, Decision, Event, EventTable, GuardWait, LeaseChanges, LeaseQuery, LeaseSnapshot,
     LeaseTables, Life, LimitItems, Meta, NewOrder, OrderTables, Process, QueueTables, Request,
-    RequestTable, RunEnd, RunListing, RunRecord, RunTables, StepTables, StoreError, StoredBase,
-    StoredLease, StoredName, StoredOrder, StoredQueue, StoredReport, StoredStep, StoredWaiter,
-    StoredWorker, Tables,
+    RequestTable, RunEnd, RunListing, RunRecord, RunTables, StepOutput, StepTables, StoreError,
+    StoredBase, StoredLease, StoredName, StoredOrder, StoredQueue, StoredReport, StoredStep,
+    StoredWaiter, StoredWorker, Tables,
 };
 
 /// Tables behind a function that gets the name of each call, and may refuse it.
@@ -95,6 +95,8 @@ pass_on! {
         fn insert_decision(run: &str, decision: &Decision) -> ();
         fn delete_decisions(run: &str, work: WorkId) -> ();
         fn decisions(run: &str) -> Vec<Decision>;
+        fn put_output(run: &str, output: &StepOutput) -> ();
+        fn outputs(run: &str) -> Vec<StepOutput>;
     }
     impl OrderTables {
         fn insert_orders(run: &str, orders: &[NewOrder]) -> Vec<u64>;

@@ -9,7 +9,7 @@ use super::MemoryTransaction;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunRecord};
-use crate::step::{AttemptRecord, Decision, GuardWait};
+use crate::step::{AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::tables::{RunTables, StepTables};
 use crate::wakeup::unique;
 
@@ -28,6 +28,7 @@ pub(super) struct Runs {
     waits: BTreeMap<(String, WorkId), GuardWait>,
     /// Each with its run.
     decisions: Vec<(String, Decision)>,
+    outputs: BTreeMap<(String, WorkId, u32), StepOutput>,
 }
 
 impl Runs {
@@ -146,6 +147,7 @@ impl RunTables for MemoryTransaction {
         runs.attempts.retain(|(id, ..), _| id != run);
         runs.waits.retain(|(id, _), _| id != run);
         runs.decisions.retain(|(id, _)| id != run);
+        runs.outputs.retain(|(id, ..), _| id != run);
         tables.queues.delete_run(run);
         tables.orders.delete_run(run);
         Ok(())
@@ -227,5 +229,17 @@ impl StepTables for MemoryTransaction {
         let tables = self.tables();
         let of_run = tables.runs.waits.iter().filter(|((id, _), _)| id == run);
         Ok(of_run.map(|(_, wait)| wait.clone()).collect())
+    }
+
+    fn put_output(&self, run: &str, output: &StepOutput) -> Result<(), StoreError> {
+        let key = (run.to_owned(), output.work, output.attempt);
+        self.tables().runs.outputs.insert(key, output.clone());
+        Ok(())
+    }
+
+    fn outputs(&self, run: &str) -> Result<Vec<StepOutput>, StoreError> {
+        let tables = self.tables();
+        let of_run = tables.runs.outputs.iter().filter(|((id, ..), _)| id == run);
+        Ok(of_run.map(|(_, output)| output.clone()).collect())
     }
 }

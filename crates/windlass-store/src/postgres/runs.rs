@@ -12,7 +12,7 @@ use super::tables::PostgresTables;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunOutcome, RunRecord};
-use crate::step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
+use crate::step::{AttemptEnd, AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::tables::{RunTables, StepTables};
 use crate::wakeup::unique;
 
@@ -161,6 +161,7 @@ impl RunTables for PostgresTables<'_> {
             "attempt",
             "guard_wait",
             "decision",
+            "step_output",
             "work_order",
             "run_queue",
             "added_step",
@@ -316,6 +317,22 @@ impl StepTables for PostgresTables<'_> {
                 uid: row.int(4)?,
                 at_ms: row.value(5)?,
             })
+        })
+    }
+
+    fn put_output(&self, run: &str, output: &StepOutput) -> Result<(), StoreError> {
+        let put = "INSERT INTO step_output (run, work, attempt, text) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (run, work, attempt) DO UPDATE SET text = $4";
+        let StepOutput { work, attempt, text } = output;
+        self.session.execute(put, &[&run, &int(work.get()), &int(*attempt), text])?;
+        Ok(())
+    }
+
+    fn outputs(&self, run: &str) -> Result<Vec<StepOutput>, StoreError> {
+        let query = "SELECT work, attempt, text FROM step_output WHERE run = $1
+            ORDER BY work, attempt";
+        self.session.all(query, &[&run], |row| {
+            Ok(StepOutput { work: work(row, 0)?, attempt: row.int(1)?, text: row.value(2)? })
         })
     }
 }

@@ -8,16 +8,17 @@ use crate::error::StoreError;
 use crate::wakeup::unique;
 
 /// The version of the tables.
-const VERSION: i32 = 1;
+pub(super) const VERSION: i32 = 2;
 /// The key of the lock under which tables are created and changed.
 const LOCK: i64 = 0x574e_444c;
 
-/// Returns the id of the store if its tables have the version of this program.
+/// Returns the id of the store. Tables of an older version are migrated first.
 pub(super) fn check(session: &Session, target: &Target) -> Result<String, StoreError> {
     let found = version(session, target)?;
     match found {
         Some(VERSION) => {}
-        Some(found) => return Err(of_other_version(target, found)),
+        Some(found) if found < VERSION => prepare(session, target)?,
+        Some(found) => return Err(newer(target, found)),
         None => {
             let database = target.to_string();
             return Err(StoreError::NoDatabaseStore { database });
@@ -34,13 +35,15 @@ pub(super) fn check(session: &Session, target: &Target) -> Result<String, StoreE
     }
 }
 
-/// Creates the tables, unless they exist.
+/// Creates the tables, or migrates them. Programs of an older version that use the store wait meanwhile, and
+/// are refused after that.
 pub(super) fn prepare(session: &Session, target: &Target) -> Result<(), StoreError> {
     session.batch(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})"))?;
     let prepared = match version(session, target) {
-        Ok(Some(VERSION)) => Ok(()),
-        Ok(Some(found)) => Err(of_other_version(target, found)),
         Ok(None) => create(session, target),
+        Ok(Some(VERSION)) => Ok(()),
+        Ok(Some(found)) if found < VERSION => migrate(session, found),
+        Ok(Some(found)) => Err(newer(target, found)),
         Err(error) => Err(error),
     };
     session.batch(if prepared.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
@@ -50,9 +53,26 @@ pub(super) fn prepare(session: &Session, target: &Target) -> Result<(), StoreErr
 fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
     session.batch(&format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", target.schema()))?;
     session.batch(include_str!("schema-1.sql"))?;
+    session.batch(include_str!("schema-2.sql"))?;
     let insert = "INSERT INTO meta (version, id, machine) VALUES ($1, $2, $3)";
     session.execute(insert, &[&VERSION, &unique()?, &this_machine()?])?;
     Ok(())
+}
+
+/// Migrates tables of an older version, between two writers.
+fn migrate(session: &Session, found: i32) -> Result<(), StoreError> {
+    let migrated = session.batch("SELECT FROM meta FOR UPDATE").and_then(|()| {
+        if found < 2 {
+            session.batch(include_str!("schema-2.sql"))?;
+        }
+        session.batch(&format!("UPDATE meta SET version = {VERSION}"))
+    });
+    migrated.map_err(|error| match error {
+        StoreError::Database { database, why } => {
+            StoreError::OlderVersion { database, found, known: VERSION, why }
+        }
+        error => error,
+    })
 }
 
 /// Returns the version of the tables, if there are any.
@@ -79,6 +99,7 @@ fn this_machine() -> Result<String, StoreError> {
     Ok(name.trim().to_owned())
 }
 
-fn of_other_version(target: &Target, found: i32) -> StoreError {
+/// Returns the error for a store that a newer version of this program has migrated.
+pub(super) fn newer(target: &Target, found: i32) -> StoreError {
     StoreError::NewerVersion { path: target.to_string().into(), found, known: VERSION }
 }

@@ -13,7 +13,7 @@ use super::tables::SqliteTables;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
 use crate::run::{RunEnd, RunListing, RunOutcome, RunRecord};
-use crate::step::{AttemptEnd, AttemptRecord, Decision, GuardWait};
+use crate::step::{AttemptEnd, AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::tables::{RunTables, StepTables};
 
 impl SqliteTables<'_> {
@@ -160,6 +160,7 @@ impl RunTables for SqliteTables<'_> {
             "attempt",
             "wait",
             "decision",
+            "step_output",
             "work_order",
             "run_queue",
             "added_step",
@@ -261,6 +262,22 @@ impl StepTables for SqliteTables<'_> {
                 last_result: row.get(4)?,
                 escalated: row.get(5)?,
             })
+        })
+    }
+
+    fn put_output(&self, run: &str, output: &StepOutput) -> Result<(), StoreError> {
+        let put = "INSERT OR REPLACE INTO step_output (run, work, attempt, text) \
+            VALUES (?1, ?2, ?3, ?4)";
+        let StepOutput { work, attempt, text } = output;
+        self.execute(put, params![run, work.get(), attempt, text])?;
+        Ok(())
+    }
+
+    fn outputs(&self, run: &str) -> Result<Vec<StepOutput>, StoreError> {
+        let query = "SELECT work, attempt, text FROM step_output WHERE run = ?1 \
+            ORDER BY work, attempt";
+        self.all(query, [run], |row| {
+            Ok(StepOutput { work: work(row, 0)?, attempt: row.get(1)?, text: row.get(2)? })
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::wakeup::unique;
 /// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 10;
+pub(super) const VERSION: i32 = 11;
 
 /// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,8 @@ fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     from_6(transaction)?;
     from_7(transaction)?;
     from_8(transaction)?;
-    from_9(transaction)
+    from_9(transaction)?;
+    from_10(transaction)
 }
 
 /// Migrates the tables from an older version.
@@ -132,7 +133,10 @@ fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError
     if version <= 8 {
         from_8(transaction)?;
     }
-    from_9(transaction)
+    if version <= 9 {
+        from_9(transaction)?;
+    }
+    from_10(transaction)
 }
 
 fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
@@ -166,6 +170,10 @@ fn from_8(transaction: &Transaction<'_>) -> Result<(), StoreError> {
 
 fn from_9(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(transaction.execute_batch(include_str!("migrate-10.sql"))?)
+}
+
+fn from_10(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    Ok(transaction.execute_batch(include_str!("migrate-11.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

@@ -268,6 +268,7 @@ suite! {
         a_stale_epoch_is_refused
         runs_are_found_by_a_prefix_of_their_id
         a_run_comes_back_as_it_was_submitted
+        values_of_attempts_go_with_their_run
         runs_are_listed_the_newest_first_with_their_ends
         attempts_and_guard_waits_are_deleted_with_their_run
         decisions_are_kept_with_their_run;

@@ -244,3 +244,57 @@ fn a_writer_that_waits_for_another_one_is_asked_whether_to_go_on() {
         .expect("the store works");
     assert_eq!(asked, 1);
 }
+
+/// Runs statements in the schema of a store, by a connection of its own.
+fn by_hand(url: &str, sql: &str) {
+    let (place, schema) = url.split_once("&schema=").expect("it names one");
+    let mut client = postgres::Client::connect(place, postgres::NoTls).expect("the server listens");
+    client.batch_execute(&format!("SET search_path = {schema}; {sql}")).expect("SQL");
+}
+
+#[test]
+fn an_older_store_is_migrated_by_the_first_that_opens_it_and_nothing_is_lost() {
+    let Some(server) = Server::shared() else { return };
+    let url = server.new_store();
+    let open = |url: &str| {
+        let backend = Postgres::open(url).expect("it is migrated");
+        Store::new(Box::new(backend), Arc::new(ManualClock::default()), &std::env::temp_dir())
+    };
+    drop(Postgres::create(&url).expect("it can be made"));
+    open(&url).transact(|tx| tx.events().emit("a")).expect("the store works");
+    by_hand(&url, "DROP TABLE step_output; UPDATE meta SET version = 1");
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let url = url.clone();
+            thread::spawn(move || open(&url).transact(|tx| tx.events().emit("b")))
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("it ends").expect("the store works");
+    }
+    let mut store = open(&url);
+    assert_eq!(emitted(&mut store), 5);
+    let outputs = store.read(|tx| tx.steps().outputs("abc"));
+    assert!(outputs.expect("there is a table").is_empty());
+}
+
+#[test]
+fn a_program_that_is_older_than_the_store_is_refused_also_in_the_middle_of_its_work() {
+    let Some(server) = Server::shared() else { return };
+    let url = server.new_store();
+    let backend = Postgres::create(&url).expect("it can be made");
+    let dir = std::env::temp_dir();
+    let mut store = Store::new(Box::new(backend), Arc::new(ManualClock::default()), &dir);
+    store.transact(|tx| tx.events().emit("a")).expect("the store works");
+    by_hand(&url, "UPDATE meta SET version = 99; ALTER TABLE event RENAME TO happening");
+    let expected = "has version 99, but this version of windlass supports at most ";
+    let check = |refused: StoreError| {
+        assert!(refused.is_final(), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains(expected) && text.ends_with("use a newer windlass"), "{text}");
+    };
+    check(store.transact(|tx| tx.events().emit("b")).expect_err("it is too old"));
+    check(store.read(|tx| tx.events().after(0, 9)).expect_err("it is too old"));
+    check(Postgres::open(&url).map(drop).expect_err("it is too old"));
+    check(Postgres::create(&url).map(drop).expect_err("it is too old"));
+}

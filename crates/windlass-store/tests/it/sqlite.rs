@@ -238,6 +238,7 @@ fn sixth_version(dir: &Path) -> Connection {
              DROP TABLE journal_base;
              DROP TABLE added_step;
              DROP TABLE run_queue;
+             DROP TABLE step_output;
              PRAGMA user_version = 6",
         )
         .expect("SQL");

@@ -12,7 +12,7 @@ use super::super::journal::{Start, terms};
 use super::context::RunContext;
 use super::items::Items;
 use super::step_attempt::StepAttempt;
-use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, finally_log, log_path};
+use crate::attempt::{FENCE_VARIABLE, OUTPUT_VARIABLE, RUN_VARIABLE, fence, finally_log, log_path};
 use crate::command::{CommandSpec, ResolveError};
 use crate::heartbeat::late_after;
 use crate::outputs;
@@ -21,8 +21,6 @@ use crate::outputs;
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 /// How long processes that outlive the one that started them may take to end by themselves.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
-/// The variable with the path of an attempt's outputs.
-const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 /// The variable with the time at which an attempt times out, in seconds since 1970.
 const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use windlass_core::{Fact, Happening, Timestamp, WorkId};
 use windlass_store::{
     AttemptEnd, AttemptRecord, Decision, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord,
-    StoreError, Transaction,
+    StepOutput, StoreError, Transaction,
 };
 
 use super::*;
@@ -85,6 +85,34 @@ fn attempt(work: u64, attempt: u32, end: AttemptEnd) -> AttemptRecord {
         peak_kib: Some(u64::from(u32::MAX)),
         cpu_ms: None,
     }
+}
+
+pub(super) fn values_of_attempts_go_with_their_run(on: &mut Fixture) {
+    insert(on, "abc");
+    insert(on, "xyz");
+    let output = |work, attempt, text: &str| {
+        let work = WorkId::new(work).expect("not zero");
+        StepOutput { work, attempt, text: text.to_owned() }
+    };
+    on.store
+        .transact(|transaction| {
+            let steps = transaction.steps();
+            steps.put_output("abc", &output(2, 1, "{\"a\":\"\u{1f980}\"}"))?;
+            steps.put_output("abc", &output(1, 2, "old"))?;
+            steps.put_output("abc", &output(1, 2, "new"))?;
+            steps.put_output("xyz", &output(1, 1, "other"))
+        })
+        .expect("the store works");
+    let mut outputs = |run: &str| {
+        on.store.read(|transaction| transaction.steps().outputs(run)).expect("the store works")
+    };
+    let expected = [output(1, 2, "new"), output(2, 1, "{\"a\":\"\u{1f980}\"}")];
+    assert_eq!(outputs("abc"), expected);
+    on.store.transact(|transaction| transaction.runs().delete("abc")).expect("the store works");
+    let mut outputs = |run: &str| {
+        on.store.read(|transaction| transaction.steps().outputs(run)).expect("the store works")
+    };
+    assert_eq!((outputs("abc").len(), outputs("xyz").len()), (0, 1));
 }
 
 pub(super) fn a_run_comes_back_as_it_was_submitted(on: &mut Fixture) {
