@@ -70,7 +70,7 @@ impl Scheduler {
     /// Starts a scheduler that calls `hook` for each [`TraceEvent`].
     ///
     /// The hook is called on the thread on which the event happens, so it should be quick. A panic in
-    /// it aborts the process. See [`TraceEvent`] for an example.
+    /// it is reported by the panic hook and changes nothing else. See [`TraceEvent`] for an example.
     ///
     /// # Panics
     /// As [`Scheduler::new`].

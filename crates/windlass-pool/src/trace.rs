@@ -2,9 +2,9 @@
 //!
 //! Without a hook, each event costs a branch. Knows nothing of what the hook does.
 
-use std::{fmt, panic, process, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use crate::node::TaskEnd;
+use crate::{node::TaskEnd, panics::quietly};
 
 /// The id of a task in trace events. No two tasks have the same id at the same time.
 ///
@@ -122,11 +122,8 @@ impl Tracer {
     }
 }
 
-/// Calls the hook. Aborts the process if it panics, since the tasks of a worker that ended in a hook
-/// would never complete.
+/// Calls the hook. A panic goes no further: the tasks of a worker that ended in a hook would never complete.
 #[cold]
 fn call(hook: &Hook, event: &TraceEvent) {
-    if panic::catch_unwind(panic::AssertUnwindSafe(|| hook(event))).is_err() {
-        process::abort();
-    }
+    quietly(|| hook(event));
 }

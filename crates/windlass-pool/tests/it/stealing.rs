@@ -211,6 +211,17 @@ fn the_trace_has_the_end_of_a_task_that_is_spawned_in_a_cancelled_scope() {
 }
 
 #[test]
+fn a_panic_in_the_trace_hook_changes_nothing() {
+    let config = SchedulerConfig { worker_count: 2, ..SchedulerConfig::default() };
+    let scheduler = Scheduler::with_trace(config, |event| panic!("in the hook: {:?}", event.kind));
+    let sum = with_scope(&scheduler, |scope| {
+        let tasks = [1, 2, 3].map(|n| scope.spawn(move || n));
+        tasks.into_iter().map(|task| task.await_result().expect("it returns")).sum::<i32>()
+    });
+    assert_eq!(sum, 6);
+}
+
+#[test]
 fn a_scheduler_with_more_workers_than_the_maximum_panics() {
     let message = panic_of(|| Scheduler::new(70_000));
     assert_eq!(message, "worker_count is 70000, but the maximum is 32767");
