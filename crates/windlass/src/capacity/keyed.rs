@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::{Quota, Rate, RateError, ResourceCost};
 
@@ -35,12 +35,19 @@ use super::ResourceCapacity;
 ///
 /// What a key takes is also bound by the capacity that the levels belong to. Idle keys are forgotten, so their
 /// number does not grow with the number of keys ever used.
+/// Clones are handles to the same keys.
 pub struct KeyedCapacity<K> {
+    each: Arc<EachKey>,
+    levels: Arc<Mutex<Levels<K>>>,
+}
+
+/// What each key has.
+#[derive(Clone)]
+struct EachKey {
     parent: ResourceCapacity,
     limits: ResourceCost,
     rates: Vec<(String, Rate)>,
     quotas: Vec<(String, Quota)>,
-    levels: Mutex<Levels<K>>,
 }
 
 struct Levels<K> {
@@ -55,17 +62,16 @@ const FIRST_SWEEP: usize = 16;
 impl<K: Eq + Hash> KeyedCapacity<K> {
     /// Creates a capacity with these limits for each key, below `parent`.
     pub fn new(parent: &ResourceCapacity, limits: impl Into<ResourceCost>) -> Self {
-        let levels = Levels { by_key: HashMap::new(), sweep_at: FIRST_SWEEP };
-        Self {
+        Self::of_each(EachKey {
             parent: parent.clone(),
             limits: limits.into(),
             rates: Vec::new(),
             quotas: Vec::new(),
-            levels: Mutex::new(levels),
-        }
+        })
     }
 
-    /// Limits each key to a rate of `name`.
+    /// Limits each key to a rate of `name`. To be called before the first [`of`](Self::of): what is returned has
+    /// keys of its own.
     ///
     /// ```
     /// use windlass::capacity::KeyedCapacity;
@@ -78,32 +84,37 @@ impl<K: Eq + Hash> KeyedCapacity<K> {
     /// # drop(permit);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn rate(mut self, name: impl Into<String>, rate: Rate) -> Result<Self, RateError> {
+    pub fn rate(self, name: impl Into<String>, rate: Rate) -> Result<Self, RateError> {
         let name = name.into();
         ResourceCapacity::new(ResourceCost::new()).set_rate(&name, rate)?;
-        self.rates.push((name, rate));
-        Ok(self)
+        let mut each = Arc::unwrap_or_clone(self.each);
+        each.rates.push((name, rate));
+        Ok(Self::of_each(each))
     }
 
-    /// Limits each key to a quota of `name`.
-    pub fn quota(mut self, name: impl Into<String>, quota: Quota) -> Result<Self, RateError> {
+    /// Limits each key to a quota of `name`. To be called before the first [`of`](Self::of), as
+    /// [`rate`](Self::rate).
+    pub fn quota(self, name: impl Into<String>, quota: Quota) -> Result<Self, RateError> {
         let name = name.into();
         ResourceCapacity::new(ResourceCost::new()).set_quota(&name, quota)?;
-        self.quotas.push((name, quota));
-        Ok(self)
+        let mut each = Arc::unwrap_or_clone(self.each);
+        each.quotas.push((name, quota));
+        Ok(Self::of_each(each))
     }
 
     /// Returns the capacity of `key`, and creates it if there is none.
     pub fn of(&self, key: K) -> ResourceCapacity {
-        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        // Keys are the user's: their destructors run after the lock is released.
+        let mut idle = Vec::new();
+        let mut levels = self.lock();
         if let Some(level) = levels.by_key.get(&key) {
             return level.clone();
         }
         if levels.by_key.len() >= levels.sweep_at {
-            levels.by_key.retain(|_, level| !self.is_idle(level));
+            idle.extend(levels.by_key.extract_if(|_, level| self.each.is_idle(level)));
             levels.sweep_at = FIRST_SWEEP.max(2 * levels.by_key.len());
         }
-        let level = self.create();
+        let level = self.each.create();
         levels.by_key.insert(key, level.clone());
         level
     }
@@ -111,7 +122,7 @@ impl<K: Eq + Hash> KeyedCapacity<K> {
     /// Returns the number of keys that are known now.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.levels.lock().unwrap_or_else(PoisonError::into_inner).by_key.len()
+        self.lock().by_key.len()
     }
 
     /// Returns whether no key is known now.
@@ -120,6 +131,17 @@ impl<K: Eq + Hash> KeyedCapacity<K> {
         self.len() == 0
     }
 
+    fn of_each(each: EachKey) -> Self {
+        let levels = Levels { by_key: HashMap::new(), sweep_at: FIRST_SWEEP };
+        Self { each: Arc::new(each), levels: Arc::new(Mutex::new(levels)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Levels<K>> {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EachKey {
     fn create(&self) -> ResourceCapacity {
         let level = self.parent.child(&self.limits);
         for (name, rate) in &self.rates {
@@ -146,9 +168,15 @@ impl<K: Eq + Hash> KeyedCapacity<K> {
     }
 }
 
+impl<K> Clone for KeyedCapacity<K> {
+    fn clone(&self) -> Self {
+        Self { each: Arc::clone(&self.each), levels: Arc::clone(&self.levels) }
+    }
+}
+
 impl<K> fmt::Debug for KeyedCapacity<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limits = format_args!("{}", self.limits);
+        let limits = format_args!("{}", self.each.limits);
         f.debug_struct("KeyedCapacity").field("limits", &limits).finish_non_exhaustive()
     }
 }

@@ -1,9 +1,12 @@
 //! A capacity for each key: limits of its own, and no trace of keys that are idle.
 
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Weak};
+
 use windlass::core::RateError;
 use windlass::{KeyedCapacity, Quota, Rate, ResourceCapacity, ResourceCost};
 
-use crate::support::{cpus, secs};
+use crate::support::{cpus, in_time, secs};
 
 fn calls(n: u32) -> ResourceCost {
     ResourceCost::from([("calls", n)])
@@ -65,4 +68,51 @@ fn an_invalid_rate_is_refused() {
     let all = ResourceCapacity::new(calls(1));
     let refused = KeyedCapacity::<&str>::new(&all, calls(1)).rate("calls", Rate::per_second(0));
     assert_eq!(refused.err(), Some(RateError::ZeroAmount));
+}
+
+#[tokio::test]
+async fn clones_share_the_keys() {
+    let all = ResourceCapacity::new(cpus(9));
+    let keyed = KeyedCapacity::new(&all, cpus(2));
+    let permit = keyed.clone().of("a").try_acquire(cpus(2)).expect("its own limit is 2");
+    assert!(!keyed.of("a").can_acquire(cpus(1)), "the clone has taken everything of the key");
+    assert_eq!(keyed.len(), 1);
+    drop(permit);
+}
+
+/// A key whose destructor asks for its capacity.
+struct CuriousKey(u32, Weak<KeyedCapacity<CuriousKey>>);
+
+impl PartialEq for CuriousKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for CuriousKey {}
+
+impl Hash for CuriousKey {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.hash(hasher);
+    }
+}
+
+impl Drop for CuriousKey {
+    fn drop(&mut self) {
+        if let Some(keyed) = self.1.upgrade() {
+            assert!(!keyed.is_empty(), "the key that was asked for is known");
+        }
+    }
+}
+
+#[test]
+fn a_key_may_use_the_capacity_when_it_is_dropped() {
+    in_time(|| async {
+        let all = ResourceCapacity::new(cpus(1));
+        let keyed = Arc::new(KeyedCapacity::new(&all, cpus(1)));
+        for n in 0..100 {
+            drop(keyed.of(CuriousKey(n, Arc::downgrade(&keyed))));
+        }
+        assert!(keyed.len() < 100, "keys were dropped");
+    });
 }
