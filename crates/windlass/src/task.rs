@@ -96,6 +96,25 @@ impl<O, E> Drop for TaskFuture<O, E> {
     }
 }
 
+/// A function of the user's. A panic of its destructor concerns no task: it is contained.
+struct Contained<F>(Option<F>);
+
+impl<F> Contained<F> {
+    fn new(function: F) -> Self {
+        Self(Some(function))
+    }
+
+    fn get(&self) -> &F {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl<F> Drop for Contained<F> {
+    fn drop(&mut self) {
+        drop_quietly(self.0.take());
+    }
+}
+
 /// One item of a task that is a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskYield<I, O> {
@@ -157,7 +176,9 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let start = move || TaskFuture::of(start().map(|result| result.map_err(TaskError::Failed)));
+        let start = Contained::new(start);
+        let start =
+            move || TaskFuture::of(start.get()().map(|result| result.map_err(TaskError::Failed)));
         Self::of(key, Body::Future(Arc::new(start)))
     }
 
@@ -168,8 +189,9 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         F: Fn(TaskSender<I>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
+        let start = Contained::new(start);
         let start = move |values| {
-            TaskFuture::of(start(values).map(|result| result.map_err(TaskError::Failed)))
+            TaskFuture::of(start.get()(values).map(|result| result.map_err(TaskError::Failed)))
         };
         Self::of(key, Body::Streaming(Arc::new(start)))
     }
@@ -195,7 +217,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         O: Send + 'static,
         E: Send + 'static,
     {
-        let start = move |values| TaskFuture::of(forward(start(), values));
+        let start = Contained::new(start);
+        let start = move |values| TaskFuture::of(forward(start.get()(), values));
         Self::of(key, Body::Streaming(Arc::new(start)))
     }
 
@@ -205,7 +228,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     where
         F: Fn() -> Result<O, E> + Send + Sync + 'static,
     {
-        Self::of(key, Body::Cpu(Arc::new(compute)))
+        let compute = Contained::new(compute);
+        Self::of(key, Body::Cpu(Arc::new(move || compute.get()())))
     }
 
     fn of(key: impl Into<Arc<str>>, body: Body<I, O, E>) -> Self {
@@ -235,6 +259,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     /// Sets a hook that is called with the key and the result after the task has succeeded and its end was
     /// reported.
     pub fn on_complete(mut self, hook: impl Fn(&str, &O) + Send + Sync + 'static) -> Self {
+        let hook = Contained::new(hook);
+        let hook = move |key: &str, result: &O| hook.get()(key, result);
         self.extras.get_or_insert_default().on_complete = Some(Arc::new(hook));
         self
     }
@@ -242,6 +268,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     /// Sets a hook that is called with the key and the error after the task has failed for good and its end was
     /// reported.
     pub fn on_error(mut self, hook: impl Fn(&str, &TaskError<E>) + Send + Sync + 'static) -> Self {
+        let hook = Contained::new(hook);
+        let hook = move |key: &str, error: &TaskError<E>| hook.get()(key, error);
         self.extras.get_or_insert_default().on_error = Some(Arc::new(hook));
         self
     }

@@ -268,6 +268,28 @@ async fn a_panic_in_the_drop_of_a_future_that_is_over_is_the_tasks_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_panic_in_the_drop_of_a_function_concerns_no_task() {
+    let functions = || {
+        let (start, hook) = (Brittle("the function broke"), Brittle("the hook broke"));
+        let start = move || {
+            let _start = &start;
+            async { Ok("done") }
+        };
+        Task::new("brittle", start).on_complete(move |_, _| _ = &hook)
+    };
+    let computed = {
+        let compute = Brittle("the closure broke");
+        Task::cpu("computed", move || Ok(_ = &compute).map(|()| "done"))
+    };
+    let one = capacity(1);
+    let tasks = [functions(), computed, takes("next", 1)];
+    let told = lines(run(&source_of(tasks), &one, OnError::Stop)).await;
+    assert_eq!(told, ["brittle: done", "computed: done", "next: done"]);
+    assert_eq!(one.available(), cost([("capacity", 1)]));
+    drop(functions());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_in_the_drop_of_a_stopped_future_is_contained() {
     let two = capacity(2);
     let tasks = [brittle("brittle", usize::MAX), fails("fails")];
