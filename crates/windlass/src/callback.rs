@@ -30,24 +30,22 @@ use crate::work::{Work, WorkOutcome, pass_hooks_on};
 /// # let my_work = MyWork;
 /// # let mut scheduler = WorkScheduler::default();
 ///
-/// let callback = Arc::new(|outcome: &WorkOutcome, ctx: &WorkContext| {
+/// let wrapped = WorkWithCallback::new(my_work, Arc::new(|outcome, ctx| {
 ///     println!("Work {} finished: {:?}", ctx.id, outcome);
-/// });
-/// let wrapped = WorkWithCallback::new(my_work, callback);
+/// }));
 /// scheduler.add_work(Box::new(wrapped), vec![], 0);
 /// ```
-pub struct WorkWithCallback<W, F> {
+pub struct WorkWithCallback<W> {
     work: W,
-    callback: Arc<F>,
+    callback: Arc<WorkCallback>,
 }
 
-impl<W, F> WorkWithCallback<W, F>
-where
-    W: Work,
-    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync + 'static,
-{
+/// What a [`WorkWithCallback`] calls: a function of the outcome of an attempt and its context.
+pub type WorkCallback = dyn Fn(&WorkOutcome, &WorkContext) + Send + Sync;
+
+impl<W: Work> WorkWithCallback<W> {
     /// Wraps `work`, so that `callback` is called with the outcome of each attempt.
-    pub fn new(work: W, callback: Arc<F>) -> Self {
+    pub fn new(work: W, callback: Arc<WorkCallback>) -> Self {
         Self { work, callback }
     }
 
@@ -57,18 +55,14 @@ where
     }
 }
 
-impl<W: fmt::Debug, F> fmt::Debug for WorkWithCallback<W, F> {
+impl<W: fmt::Debug> fmt::Debug for WorkWithCallback<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkWithCallback").field("work", &self.work).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl<W, F> Work for WorkWithCallback<W, F>
-where
-    W: Work,
-    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync + 'static,
-{
+impl<W: Work> Work for WorkWithCallback<W> {
     fn name(&self) -> &str {
         self.work.name()
     }
@@ -97,13 +91,13 @@ where
 }
 
 /// Calls the callback once, at the latest when the attempt is dropped.
-struct Call<'a, F: Fn(&WorkOutcome, &WorkContext)> {
-    callback: &'a F,
+struct Call<'a> {
+    callback: &'a WorkCallback,
     ctx: &'a WorkContext,
     done: bool,
 }
 
-impl<F: Fn(&WorkOutcome, &WorkContext)> Call<'_, F> {
+impl Call<'_> {
     fn end(&mut self, outcome: &WorkOutcome) {
         if !std::mem::replace(&mut self.done, true) {
             (self.callback)(outcome, self.ctx);
@@ -111,7 +105,7 @@ impl<F: Fn(&WorkOutcome, &WorkContext)> Call<'_, F> {
     }
 }
 
-impl<F: Fn(&WorkOutcome, &WorkContext)> Drop for Call<'_, F> {
+impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.end(&WorkOutcome::Cancelled);
     }

@@ -17,7 +17,7 @@ pub use windlass_core::{
 
 pub use crate::batch::BatchWork;
 pub use crate::builder::{BuildError, WorkSchedulerBuilder, WorkSchedulerConfig};
-pub use crate::callback::WorkWithCallback;
+pub use crate::callback::{WorkCallback, WorkWithCallback};
 pub use crate::closure::{work_async, work_fn, work_once};
 pub use crate::context::{Cancelled, WorkContext};
 pub use crate::cpu::{work_cpu, work_cpu_after};
