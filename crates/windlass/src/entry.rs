@@ -2,6 +2,7 @@
 //!
 //! There is one for every work until it is forgotten, so what few works have is kept apart.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,21 +63,27 @@ pub(crate) struct Cause {
     pub(crate) text: String,
     /// The error that a closure returned.
     pub(crate) source: Option<SharedError>,
-    /// The failure of a descendant that has caused it.
+    /// The failure of another work that has caused it, of a descendant or of a work that it has awaited.
     pub(crate) origin: Option<Arc<Origin>>,
 }
 
-/// A failure that no child has caused.
+/// A failure that no other work has caused.
+///
+/// A work that fails because another one does names that one and the origin, and none of the works in between:
+/// so no text grows with the depth at which works wait for works.
+#[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) work: Arc<str>,
-    pub(crate) error: String,
+    /// Such as `failed: no route`.
+    pub(crate) what: String,
     pub(crate) source: Option<SharedError>,
 }
 
 /// A child that failed, which may be forgotten by the time that its parent says so.
 pub(crate) struct FailedChild {
-    name: Arc<str>,
-    /// The failure of the child, or of one of its descendants that has caused it.
+    /// Names the child and the reason.
+    pub(crate) text: String,
+    /// The failure of the child, or the one that has caused it.
     pub(crate) origin: Arc<Origin>,
 }
 
@@ -90,19 +97,9 @@ impl Extras {
     }
 }
 
-impl FailedChild {
-    /// Says which child failed and why. The works between the child and the origin are left out, so that the
-    /// text does not grow with the depth of a family.
-    pub(crate) fn text(&self) -> String {
-        let Self { name, origin } = self;
-        if Arc::ptr_eq(name, &origin.work) {
-            format!("its child {name:?} failed: {}", origin.error)
-        } else {
-            format!(
-                "its child {name:?} failed: its descendant {:?} failed: {}",
-                origin.work, origin.error
-            )
-        }
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "work {:?} {}", self.work, self.what)
     }
 }
 
@@ -176,12 +173,14 @@ impl Entry {
     pub(crate) fn as_failed_child(&mut self) -> FailedChild {
         let name = self.name.share();
         let cause = self.cause();
-        let origin = cause.and_then(|cause| cause.origin.clone()).unwrap_or_else(|| {
-            let error = cause.map_or("for no known reason", |cause| &cause.text).to_owned();
-            let source = cause.and_then(|cause| cause.source.clone());
-            Arc::new(Origin { work: Arc::clone(&name), error, source })
-        });
-        FailedChild { name, origin }
+        if let Some(origin) = cause.and_then(|cause| cause.origin.clone()) {
+            return FailedChild { text: format!("its child {name:?} failed: {origin}"), origin };
+        }
+        let error = cause.map_or("for no known reason", |cause| &cause.text);
+        let what = format!("failed: {error}");
+        let text = format!("its child {name:?} {what}");
+        let source = cause.and_then(|cause| cause.source.clone());
+        FailedChild { text, origin: Arc::new(Origin { work: name, what, source }) }
     }
 
     /// Returns how long the latest attempt took.

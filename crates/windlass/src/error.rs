@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::context::WorkContext;
+use crate::entry::Origin;
 use crate::reference::{ExecuteError, TakeError, WorkFailure};
 use crate::work::WorkOutcome;
 
@@ -57,8 +58,10 @@ impl WorkError {
     /// Returns the outcome of an attempt that failed with this error.
     pub(crate) fn into_outcome(self, ctx: &WorkContext) -> WorkOutcome {
         let (text, fatal) = (self.to_string(), self.fatal);
-        if let Some(error) = SharedError::new(self.error) {
-            ctx.inner.keep_error(text.clone(), error);
+        let origin = self.failure().map(WorkFailure::to_origin);
+        let source = SharedError::new(self.error);
+        if source.is_some() || origin.is_some() {
+            ctx.inner.keep_error(KeptError { text: text.clone(), source, origin });
         }
         if fatal {
             return WorkOutcome::Failed(text);
@@ -66,6 +69,23 @@ impl WorkError {
         ctx.explain_retry(text);
         WorkOutcome::Retry { delay: std::time::Duration::ZERO }
     }
+}
+
+impl WorkError {
+    /// Returns the failure of another work that is the error or one of its causes.
+    fn failure(&self) -> Option<&WorkFailure> {
+        let first: &(dyn Error + 'static) = &*self.error;
+        std::iter::successors(Some(first), |&error| error.source()).find_map(as_failure)
+    }
+}
+
+/// An error that a closure returned, until its attempt ends.
+pub(crate) struct KeptError {
+    pub(crate) text: String,
+    /// None if its chain of causes is too long.
+    pub(crate) source: Option<SharedError>,
+    /// The failure of another work that has caused it.
+    pub(crate) origin: Option<Arc<Origin>>,
 }
 
 /// An error that a closure returned, for everything that describes the failure of its work. It is the user's
@@ -97,6 +117,19 @@ impl fmt::Debug for SharedError {
     }
 }
 
+/// Returns the failure of a work that this error is.
+fn as_failure<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a WorkFailure> {
+    let executed = || match error.downcast_ref()? {
+        ExecuteError::Failed(failure) => Some(failure),
+        _ => None,
+    };
+    let taken = || match error.downcast_ref()? {
+        TakeError::Failed(failure) => Some(failure),
+        _ => None,
+    };
+    error.downcast_ref().or_else(executed).or_else(taken)
+}
+
 /// Returns whether the text of an error contains the text of its cause.
 fn tells_its_cause(error: &(dyn Error + 'static)) -> bool {
     error.is::<WorkFailure>() || error.is::<ExecuteError>() || error.is::<TakeError>()
@@ -115,17 +148,21 @@ impl<E: Into<WorkError>> From<Fatal<E>> for WorkError {
 }
 
 impl fmt::Display for WorkError {
-    /// The error and its causes.
+    /// The error and its causes. Of the failures of other works, those between the first one and its origin
+    /// are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut latest: &(dyn Error + 'static) = &*self.error;
-        write!(f, "{latest}")?;
-        while !tells_its_cause(latest)
-            && let Some(cause) = latest.source()
-        {
-            write!(f, ": {cause}")?;
-            latest = cause;
+        loop {
+            match as_failure(latest) {
+                Some(failure) => failure.fmt_briefly(f)?,
+                None => write!(f, "{latest}")?,
+            }
+            match latest.source() {
+                Some(cause) if !tells_its_cause(latest) => latest = cause,
+                _ => return Ok(()),
+            }
+            f.write_str(": ")?;
         }
-        Ok(())
     }
 }
 

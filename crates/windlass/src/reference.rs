@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use windlass_core::WorkState;
 
 use crate::context::Cancelled;
-use crate::entry::Cause;
+use crate::entry::{Cause, Origin};
 use crate::error::SharedError;
 use crate::id::WorkId;
 use crate::idle::expect_run;
@@ -79,6 +79,7 @@ pub(crate) struct End {
     pub(crate) skipped: bool,
     error: Option<String>,
     source: Option<SharedError>,
+    origin: Option<Arc<Origin>>,
 }
 
 /// How a work ended that did not succeed.
@@ -118,6 +119,8 @@ pub struct WorkFailure {
     /// What is known about the reason.
     pub error: Option<String>,
     source: Option<SharedError>,
+    /// The failure of another work that has caused it.
+    origin: Option<Arc<Origin>>,
 }
 
 /// The error of [`WorkRef::take`].
@@ -190,25 +193,46 @@ impl EndTeller {
 impl End {
     pub(crate) fn new(state: WorkState, skipped: bool, cause: Option<&Cause>) -> Self {
         let error = cause.map(|cause| cause.text.clone());
-        Self { state, skipped, error, source: cause.and_then(|cause| cause.source.clone()) }
+        let source = cause.and_then(|cause| cause.source.clone());
+        let origin = cause.and_then(|cause| cause.origin.clone());
+        Self { state, skipped, error, source, origin }
     }
 }
 
 impl WorkFailure {
     pub(crate) fn new(id: WorkId, name: WorkName, state: WorkState, cause: Option<&Cause>) -> Self {
-        let End { state, error, source, .. } = End::new(state, false, cause);
-        Self { id, name, state, error, source }
+        let End { state, error, source, origin, .. } = End::new(state, false, cause);
+        Self { id, name, state, error, source, origin }
     }
 
-    fn what(&self) -> String {
-        let what = match self.state {
+    /// Returns the failure with which this one began: of another work, or this one itself.
+    pub(crate) fn to_origin(&self) -> Arc<Origin> {
+        self.origin.clone().unwrap_or_else(|| {
+            let work = Arc::from(self.name.as_str());
+            Arc::new(Origin { work, what: self.what(), source: self.source.clone() })
+        })
+    }
+
+    /// Names the work and the origin of its failure.
+    pub(crate) fn fmt_briefly(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Some(origin) => write!(f, "work {:?} {}: {origin}", self.name, self.how()),
+            None => fmt::Display::fmt(self, f),
+        }
+    }
+
+    fn how(&self) -> &'static str {
+        match self.state {
             WorkState::Success => "was not needed",
             WorkState::Blocked => "was blocked",
             WorkState::Cancelled => "was cancelled",
             _ => "failed",
-        };
+        }
+    }
+
+    fn what(&self) -> String {
         let reason = self.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-        format!("{what}{reason}")
+        format!("{}{reason}", self.how())
     }
 }
 
@@ -225,9 +249,9 @@ impl StdError for WorkFailure {
 }
 
 impl PartialEq for WorkFailure {
-    /// Compares everything but the source, whose text is part of `error`.
+    /// Compares everything but the source and the origin, whose texts are part of `error`.
     fn eq(&self, other: &Self) -> bool {
-        let Self { id, name, state, error, source: _ } = self;
+        let Self { id, name, state, error, source: _, origin: _ } = self;
         (id, name, state, error) == (&other.id, &other.name, &other.state, &other.error)
     }
 }
@@ -283,7 +307,7 @@ impl<T> WorkRef<T> {
 
     fn result(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
         let gone = || End::new(WorkState::Cancelled, false, None);
-        let End { state, skipped, error, source } = end.unwrap_or_else(gone);
+        let End { state, skipped, error, source, origin } = end.unwrap_or_else(gone);
         let went_well = state.is_success() && !skipped;
         let value = went_well.then(|| self.output.value()).flatten();
         value.ok_or_else(|| WorkFailure {
@@ -292,6 +316,7 @@ impl<T> WorkRef<T> {
             state,
             error,
             source,
+            origin,
         })
     }
 }
@@ -327,6 +352,12 @@ impl<T> Clone for WorkRef<T> {
 impl<T> fmt::Debug for WorkRef<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkRef").field("id", &self.id).field("name", &self.name).finish()
+    }
+}
+
+impl<T> From<&WorkRef<T>> for WorkId {
+    fn from(work: &WorkRef<T>) -> Self {
+        work.id
     }
 }
 

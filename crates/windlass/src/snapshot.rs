@@ -31,7 +31,7 @@ use crate::work_name::WorkName;
 /// }
 /// // Or as people would put it:
 /// let lines: Vec<_> = scheduler.snapshot().iter().map(|item| item.status()).collect();
-/// assert_eq!(lines[0], "failed: no route; no retries left after attempt 1");
+/// assert_eq!(lines[0], "failed: no route");
 /// assert_eq!(lines[1], "blocked: it waits for \"fetch\", which is Failed");
 /// # Ok(())
 /// # }
@@ -67,11 +67,16 @@ pub struct WorkSnapshot {
     pub retry_at: Option<Instant>,
     /// How the children of its attempt fare.
     pub children: Children,
-    /// The names of the works it still waits for.
+    /// The names of the first works it still waits for.
     waits_for: Vec<Arc<str>>,
+    /// How many works it waits for besides.
+    waits_for_more: usize,
     most_attempts: u32,
     taken_at: Instant,
 }
+
+/// How many works a status names at most.
+const NAMED: usize = 8;
 
 impl WorkSnapshot {
     pub(crate) fn of(state: &State, client: &Client, id: core::WorkId) -> Option<Self> {
@@ -84,7 +89,9 @@ impl WorkSnapshot {
         let open =
             |work: &core::WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
         let deps: Vec<_> = engine.dependencies(id).map(|dependency| dependency.work).collect();
-        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| state.entry(*dep));
+        let mut waits_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| state.entry(*dep));
+        let named = waits_for.by_ref().take(NAMED);
+        let named = named.map(|entry| entry.name.to_shared()).collect();
         Some(Self {
             id: state.issuer.id(id),
             name: entry.name.to_shared().into(),
@@ -99,7 +106,8 @@ impl WorkSnapshot {
             total_duration: entry.total_duration(),
             retry_at,
             children: engine.children(id),
-            waits_for: waited_for.map(|entry| entry.name.to_shared()).collect(),
+            waits_for: named,
+            waits_for_more: waits_for.count(),
             most_attempts: engine.retries(id)?.saturating_add(1),
             taken_at: Instant::now(),
             deps: state.issuer.ids(deps),
@@ -111,7 +119,7 @@ impl WorkSnapshot {
     #[must_use]
     pub fn status(&self) -> String {
         match self.phase {
-            Phase::Waiting => format!("waiting for {}", self.waits_for.join(", ")),
+            Phase::Waiting => self.waiting(),
             Phase::Gated => "waiting for its gate".to_owned(),
             Phase::Ready | Phase::WaitingOutside => "waiting for its turn".to_owned(),
             Phase::Paused | Phase::Halted => "paused".to_owned(),
@@ -120,7 +128,6 @@ impl WorkSnapshot {
             Phase::Running | Phase::Joining if self.children.total > 0 => self.family(),
             Phase::Suspended if self.children.open() > 0 => self.family(),
             Phase::Running | Phase::Joining => format!("running{}", self.attempt(self.attempts)),
-            Phase::Suspended if self.children.open() > 0 => self.family(),
             Phase::Suspended => "waiting, without a slot".to_owned(),
             Phase::Resuming => "waiting for its turn to go on".to_owned(),
             Phase::Cancelling { why: StopReason::Cancel, .. } => "stopping, as asked".to_owned(),
@@ -137,6 +144,14 @@ impl WorkSnapshot {
     /// Returns how long it was until the next attempt when the snapshot was taken.
     pub(crate) fn retry_in(&self) -> Option<Duration> {
         Some(self.retry_at?.saturating_duration_since(self.taken_at))
+    }
+
+    fn waiting(&self) -> String {
+        let names = self.waits_for.join(", ");
+        match self.waits_for_more {
+            0 => format!("waiting for {names}"),
+            more => format!("waiting for {names} and {more} more"),
+        }
     }
 
     fn retrying(&self) -> String {

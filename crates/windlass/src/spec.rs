@@ -169,7 +169,7 @@ impl<T> WorkSpec<T> {
     /// let id = scheduler.submit(hangs.timeout(Duration::from_secs(10)))?;
     /// scheduler.run_until_done().await;
     /// let status = scheduler.snapshot_of(id).expect("it is known").status();
-    /// assert_eq!(status, "failed: timed out after 10s; no retries left after attempt 1");
+    /// assert_eq!(status, "failed: timed out after 10s");
     /// # Ok(())
     /// # }
     /// ```

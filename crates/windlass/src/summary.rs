@@ -34,8 +34,7 @@ const DESCRIBED: usize = 8;
 /// let failed = summary.into_result().unwrap_err();
 /// assert_eq!(
 ///     failed.to_string(),
-///     "1 work failed and 1 was blocked; \
-///      first: \"fetch\": no route; no retries left after attempt 1"
+///     "1 work failed and 1 was blocked; first: \"fetch\": no route"
 /// );
 /// # Ok(())
 /// # }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::{Ending, Phase, StopReason};
 
 use crate::context::WorkContext;
-use crate::entry::{Cause, FailedChild};
+use crate::entry::Cause;
 use crate::state::State;
 use crate::work::WorkOutcome;
 
@@ -25,31 +25,37 @@ pub(super) fn of(
     };
     let extras = state.entry(ctx.id.local()).and_then(|entry| entry.extras());
     let (mut origin, mut source) = (None, None);
+    let has_no_retries = state.engine.retries(ctx.id.local()).unwrap_or(0) == 0;
     let (text, is_final) = match (why, outcome) {
         (Some(StopReason::Deadline), _) => ("its deadline passed".to_owned(), true),
         (Some(_), _) => {
             let timeout = extras.and_then(|extras| extras.timeout).unwrap_or_default();
-            (format!("timed out after {timeout:?}"), false)
+            (format!("timed out after {timeout:?}"), has_no_retries)
         }
         (None, WorkOutcome::Failed(error)) => {
-            source = ctx.inner.error(error);
+            (source, origin) = ctx.inner.error(error);
             (error.clone(), true)
         }
         (None, WorkOutcome::Retry { .. }) => {
             let reason = ctx.inner.take_retry_reason();
-            source = reason.as_ref().and_then(|reason| ctx.inner.error(reason));
-            (reason.unwrap_or_else(|| "it asked to be tried again".to_owned()), false)
+            if let Some(reason) = &reason {
+                (source, origin) = ctx.inner.error(reason);
+            }
+            match reason {
+                Some(reason) => (reason, has_no_retries),
+                None => ("it asked to be tried again".to_owned(), false),
+            }
         }
-        // It asked for nothing itself, so its retries are mentioned only if it had some.
         (None, _) => {
             let failed = extras.and_then(|extras| extras.failed_child.as_ref());
             origin = failed.map(|failed| Arc::clone(&failed.origin));
             source = failed.and_then(|failed| failed.origin.source.clone());
-            let failed = failed.map(FailedChild::text);
+            let failed = failed.map(|failed| failed.text.clone());
             let failed = failed.unwrap_or_else(|| "a child of it did not succeed".to_owned());
-            (failed, state.engine.retries(ctx.id.local()).unwrap_or(0) == 0)
+            (failed, has_no_retries)
         }
     };
+    // Retries are mentioned only for a work that had some, or asked for one itself.
     let text = match ending {
         Ending::Failed if !is_final => {
             format!("{text}; no retries left after attempt {}", ctx.attempt)

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{Timestamp, WorkId};
 
 use crate::computing::OnPool;
-use crate::error::SharedError;
+use crate::entry::Origin;
+use crate::error::{KeptError, SharedError};
 use crate::shared::Shared;
 
 pub(crate) struct AttemptShared {
@@ -49,8 +50,8 @@ pub(super) struct Extras {
     ended_children: Mutex<Vec<WorkId>>,
     /// Why it asks to be tried again.
     pub(super) retry_reason: Mutex<Option<String>>,
-    /// The latest error that a closure returned, and its text.
-    error: Mutex<Option<(String, SharedError)>>,
+    /// The latest error that a closure returned.
+    error: Mutex<Option<KeptError>>,
     on_pool: OnPool,
 }
 
@@ -219,23 +220,26 @@ impl AttemptShared {
     }
 
     /// Keeps an error that a closure has returned. The caller holds no lock.
-    pub(crate) fn keep_error(&self, text: String, error: SharedError) {
-        let before = Self::error_of(self.extras()).replace((text, error));
+    pub(crate) fn keep_error(&self, error: KeptError) {
+        let before = Self::error_of(self.extras()).replace(error);
         drop(before);
     }
 
-    /// Returns the error with this text that a closure has returned.
-    pub(crate) fn error(&self, text: &str) -> Option<SharedError> {
-        let kept = Self::error_of(self.extras.get()?);
-        kept.as_ref().filter(|(kept, _)| kept == text).map(|(_, error)| error.clone())
+    /// Returns the error with this text that a closure has returned, and the failure of another work that has
+    /// caused it.
+    pub(crate) fn error(&self, text: &str) -> (Option<SharedError>, Option<Arc<Origin>>) {
+        let Some(extras) = self.extras.get() else { return (None, None) };
+        let kept = Self::error_of(extras);
+        let kept = kept.as_ref().filter(|kept| kept.text == text);
+        kept.map_or((None, None), |kept| (kept.source.clone(), kept.origin.clone()))
     }
 
     /// Returns the error that was kept, so that it can be dropped without a lock.
-    pub(crate) fn take_error(&self) -> Option<SharedError> {
-        Some(Self::error_of(self.extras.get()?).take()?.1)
+    pub(crate) fn take_error(&self) -> Option<KeptError> {
+        Self::error_of(self.extras.get()?).take()
     }
 
-    fn error_of(extras: &Extras) -> MutexGuard<'_, Option<(String, SharedError)>> {
+    fn error_of(extras: &Extras) -> MutexGuard<'_, Option<KeptError>> {
         extras.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -91,6 +91,63 @@ async fn a_failure_that_no_error_has_caused_has_no_source() {
     }
 }
 
+/// A work that waits for another one, as a child and as any work in turn, so many times, until the last one
+/// fails.
+fn mixed(depth: u32) -> WorkSpec {
+    work_fn(format!("level {depth}"), move |ctx| -> BoxFuture<'static, Result<(), WorkError>> {
+        async move {
+            match depth {
+                0 => return Err(NoRoute(0).into()),
+                _ if depth.is_multiple_of(2) => _ = ctx.add_child(mixed(depth - 1))?,
+                _ => _ = ctx.suspend(ctx.handle().execute(mixed(depth - 1))).await??,
+            }
+            Ok(())
+        }
+        .boxed()
+    })
+}
+
+#[tokio::test]
+async fn the_text_of_a_failure_does_not_grow_with_the_works_between_it_and_its_origin() {
+    for depth in [4, 300] {
+        let mut scheduler = scheduler(1);
+        let outer = scheduler.spawn(mixed(depth)).expect("it can run");
+        _ = scheduler.run_until_done().await;
+        let failure = outer.await.expect_err("the innermost fails");
+        let child = depth - 1;
+        let text =
+            format!("its child \"level {child}\" failed: work \"level 0\" failed: no route 0");
+        assert_eq!(failure.error.as_deref(), Some(&*text));
+        let below =
+            scheduler.snapshot().into_iter().find(|work| work.name == format!("level {child}"));
+        let text =
+            format!("work \"level {}\" failed: work \"level 0\" failed: no route 0", child - 1);
+        assert_eq!(below.and_then(|work| work.last_error), Some(text));
+    }
+}
+
+#[tokio::test]
+async fn the_causes_around_the_failure_of_another_work_are_named() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the import broke off")]
+    struct BrokenOff(#[source] WorkFailure);
+
+    let mut scheduler = scheduler(1);
+    let handle = scheduler.handle();
+    let outer = work_fn("outer", move |ctx| {
+        let handle = handle.clone();
+        async move {
+            let inner = handle.spawn(nested(handle.clone(), 2))?;
+            Ok(_ = ctx.suspend(inner).await?.map_err(BrokenOff)?)
+        }
+    });
+    let outer = scheduler.spawn(outer).expect("it can run");
+    _ = scheduler.run_until_done().await;
+    let nested = "work \"nested\" failed";
+    let text = format!("the import broke off: {nested}: {nested}: no route 0");
+    assert_eq!(outer.await.expect_err("the innermost fails").error, Some(text));
+}
+
 /// A work that waits for another one of the same kind, so many times, until the last one fails.
 fn nested(handle: WorkHandle, depth: u32) -> WorkSpec {
     work_fn("nested", move |ctx| -> BoxFuture<'static, Result<(), WorkError>> {
@@ -115,7 +172,8 @@ async fn nested_failures_name_their_cause_once_and_have_a_bounded_chain_of_sourc
         let failure = outer.await.expect_err("the innermost fails");
         let text = failure.to_string();
         assert_eq!(text.matches("no route").count(), 1, "{text}");
-        assert_eq!(text.matches("work \"nested\" failed").count(), depth as usize + 1);
+        let named = text.matches("work \"nested\" failed").count();
+        assert_eq!(named, 3, "the outer one, the one that it waits for, and the origin");
         let sources = std::iter::successors(failure.source(), |&error| error.source());
         assert!(sources.clone().count() <= 65);
         assert_eq!(sources.last().is_some_and(is_no_route), reaches_the_first);

@@ -125,7 +125,7 @@ async fn the_failure_of_a_deep_family_names_the_child_and_where_it_began() {
     let family = add(&scheduler, failing(300));
     let one = add(&scheduler, failing(1));
     _ = scheduler.run_until_done().await;
-    let error = "its child \"level 299\" failed: its descendant \"deepest\" failed: broken";
+    let error = "its child \"level 299\" failed: work \"deepest\" failed: broken";
     assert_eq!(last_error(&scheduler, family), error);
     assert_eq!(last_error(&scheduler, one), "its child \"deepest\" failed: broken");
 }
