@@ -58,14 +58,14 @@ pub struct Dependency<W = WorkId> {
 impl<W> Dependency<W> {
     /// Requires that `work` ends, in any way.
     #[must_use]
-    pub const fn done(work: W) -> Self {
-        Self { work, kind: EdgeKind::Done }
+    pub fn done(work: impl Into<W>) -> Self {
+        Self { work: work.into(), kind: EdgeKind::Done }
     }
 
     /// Requires that `work` fails. If it succeeds, the dependent is skipped.
     #[must_use]
-    pub const fn failed(work: W) -> Self {
-        Self { work, kind: EdgeKind::Failed }
+    pub fn failed(work: impl Into<W>) -> Self {
+        Self { work: work.into(), kind: EdgeKind::Failed }
     }
 
     /// Returns the same dependency with another name for its work.

@@ -71,6 +71,18 @@ async fn check_edges(edges: &[(&str, &str)], end: &str) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reference_to_a_work_makes_a_dependency_of_each_kind() {
+    let mut scheduler = scheduler(1);
+    let broken = scheduler.spawn(fails("broken")).expect("it fits");
+    let after = [Dependency::failed(&broken), Dependency::done(&broken)];
+    let met = add(&scheduler, ok("met").after(after));
+    let blocked = add(&scheduler, ok("blocked").after([Dependency::from(&broken)]));
+    _ = scheduler.run_until_done().await;
+    assert_eq!(state(&scheduler, met), WorkState::Success);
+    assert_eq!(state(&scheduler, blocked), WorkState::Blocked);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_kind_of_dependency_is_met_by_its_end() {
     const CASES: [(&str, &str, &str); 15] = [
         ("success", "succeeds", "Success 1"),

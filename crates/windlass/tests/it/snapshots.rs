@@ -79,6 +79,16 @@ async fn a_status_is_a_line_of_text_for_every_phase() {
     assert_eq!(seen[..17], expected);
 }
 
+#[test]
+fn a_status_names_only_the_first_of_many_works() {
+    let scheduler = scheduler(1);
+    let many: Vec<_> = (1..=1000).map(|n| add(&scheduler, ok(&format!("part {n}")))).collect();
+    let sum = add(&scheduler, ok("sum").after(many));
+    let status = scheduler.snapshot_of(sum).expect("it is known").status();
+    assert!(status.starts_with("waiting for part 1, part 2, "), "{status}");
+    assert!(status.ends_with(", part 8 and 992 more"), "{status}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_retry_counts_down() {
     let mut scheduler = scheduler(1);
