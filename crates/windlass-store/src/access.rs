@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
+use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
 use crate::layout;
@@ -67,7 +68,7 @@ impl Access {
     }
 
     /// Opens a file for writing with `options`, and creates it if it is missing. Fails on a symbolic
-    /// link, which another user may have made.
+    /// link, which another user may have made, and on anything else that is not a regular file.
     pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
         match Self::open_existing(path, options) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -82,9 +83,16 @@ impl Access {
         }
     }
 
-    /// Opens an existing file with `options`. Fails on a symbolic link, which another user may have made.
+    /// Opens an existing file with `options`, as [`open`](Self::open) does.
     pub(crate) fn open_existing(path: &Path, options: &OpenOptions) -> io::Result<File> {
-        options.clone().custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
+        // A fifo that no process reads must not block the caller.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = match options.clone().custom_flags(flags).open(path) {
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => None,
+            opened => Some(opened?),
+        };
+        let regular = file.filter(|file| file.metadata().is_ok_and(|found| found.is_file()));
+        regular.ok_or_else(|| io::Error::other("not a regular file"))
     }
 
     /// Creates an empty file, unless it exists. An existing file is not opened.

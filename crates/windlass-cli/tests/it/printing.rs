@@ -278,3 +278,19 @@ fn a_link_in_the_place_of_a_log_is_neither_written_through_nor_read() {
     let shown = stdout(&output) + &stdout(&bench.call(&["log", "last"]));
     assert!(!shown.contains("SECRET"), "{shown}");
 }
+
+#[test]
+fn a_pipe_or_a_directory_in_the_place_of_a_log_stops_the_run_and_does_not_block_it() {
+    for replace in [
+        "mkdir $WINDLASS_LOG",
+        "mkfifo $WINDLASS_LOG",
+        "mkfifo $WINDLASS_LOG; sleep 60 < $WINDLASS_LOG &",
+    ] {
+        let bench = Bench::new();
+        bench.write("flow.toml", &format!("[step.a]\nrun = '''{replace}\necho a'''\n"));
+        let bounded = "exec timeout -s KILL 30 \"$WINDLASS\" run flow.toml";
+        let output = bench.script(bounded).output().expect("sh runs");
+        assert_eq!(output.status.code(), Some(69), "{replace}: {}", stderr(&output));
+        assert!(stderr(&output).contains("1-a.1.log"), "{replace}: {}", stderr(&output));
+    }
+}
