@@ -31,15 +31,15 @@ pub(crate) struct LogFile {
     tail: PathBuf,
     part_bytes: u64,
     printed: u64,
-    /// An error was reported, so nothing more is written.
-    failed: bool,
+    /// Why nothing more is written.
+    failure: Option<String>,
 }
 
 impl LogFile {
     /// Describes the log of one attempt, to which nothing else writes.
     pub(crate) fn new(path: PathBuf, limit: u64) -> Self {
         let tail = beside(&path, TAIL);
-        Self { path, tail, part_bytes: (limit / PARTS).max(1), printed: 0, failed: false }
+        Self { path, tail, part_bytes: (limit / PARTS).max(1), printed: 0, failure: None }
     }
 
     /// Describes the log of call number `call` of a hook. All calls append to one log, each up to its limit.
@@ -59,15 +59,20 @@ impl LogFile {
 
     /// Appends what was printed, and takes it from `bytes` as far as it was written.
     pub(crate) fn append(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
-        if self.failed {
+        if self.failure.is_some() {
             *bytes = &[];
         }
         self.write(bytes)
     }
 
-    /// Discards whatever is appended from now on.
-    pub(crate) fn give_up(&mut self) {
-        self.failed = true;
+    /// Discards whatever is appended from now on, because of an error.
+    pub(crate) fn give_up(&mut self, why: String) {
+        self.failure = Some(why);
+    }
+
+    /// Returns the error because of which output was discarded.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// Returns whether there are parts to be added to the log.
@@ -77,7 +82,7 @@ impl LogFile {
 
     /// Adds the parts to the log, which copies them.
     pub(crate) fn complete(&self) -> io::Result<()> {
-        if self.failed {
+        if self.failure.is_some() {
             return Ok(());
         }
         let parts = Parts::of(&self.tail);

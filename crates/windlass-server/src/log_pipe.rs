@@ -23,20 +23,22 @@ const READS_PER_TURN: usize = 4;
 /// least this much at once.
 const LITTLE_BYTES: usize = 4 << 10;
 
-/// What becomes of output for which the disk has no room.
+/// What becomes of output that cannot be written to its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
-    /// It is lost, which is an error.
-    Fail,
-    /// It waits for room, and so does the attempt once the pipe is full.
-    Wait,
+pub(crate) enum WhenUnwritable {
+    /// It is lost, which is an error of the run.
+    FailRun,
+    /// It waits for room, and so does the attempt once the pipe is full. If something else is wrong, it is
+    /// lost, and only its attempt fails.
+    FailAttempt,
 }
 
-impl WhenFull {
+impl WhenUnwritable {
     /// Returns whether output waits after this error.
     pub(crate) fn waits_after(self, error: &io::Error) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-        self == WhenFull::Wait && (full.contains(&error.kind()) || files::is_no_room(error))
+        let no_room = full.contains(&error.kind()) || files::is_no_room(error);
+        self == WhenUnwritable::FailAttempt && no_room
     }
 }
 
@@ -77,8 +79,12 @@ impl LogPipe {
 
     /// Writes what is in the pipe to the log, but no more than one turn's. After an error, what is
     /// printed from then on is discarded.
-    pub(crate) fn drain(&mut self, buffer: &mut [u8], full: WhenFull) -> io::Result<Drained> {
-        if !self.write_rest(full)? {
+    pub(crate) fn drain(
+        &mut self,
+        buffer: &mut [u8],
+        unwritable: WhenUnwritable,
+    ) -> io::Result<Drained> {
+        if !self.write_rest(unwritable)? {
             return Ok(Drained::Unwritten);
         }
         let mut found = Drained::Nothing;
@@ -90,7 +96,7 @@ impl LogPipe {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
-            if !self.write(&buffer[..length], full)? {
+            if !self.write(&buffer[..length], unwritable)? {
                 return Ok(Drained::Unwritten);
             }
             if length < LITTLE_BYTES {
@@ -103,8 +109,12 @@ impl LogPipe {
 
     /// Writes to the log what is in the pipe by now. A process outside the attempt that has got the pipe
     /// may print more, and is not waited for. Returns whether there was room for all of it.
-    pub(crate) fn drain_rest(&mut self, buffer: &mut [u8], full: WhenFull) -> io::Result<bool> {
-        if !self.write_rest(full)? {
+    pub(crate) fn drain_rest(
+        &mut self,
+        buffer: &mut [u8],
+        unwritable: WhenUnwritable,
+    ) -> io::Result<bool> {
+        if !self.write_rest(unwritable)? {
             return Ok(false);
         }
         let mut rest = usize::try_from(ioctl_fionread(&self.reader)?).unwrap_or(usize::MAX);
@@ -112,7 +122,7 @@ impl LogPipe {
             let most = rest.min(buffer.len());
             match read(&self.reader, &mut buffer[..most]) {
                 Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(length) if self.write(&buffer[..length], full)? => rest -= length,
+                Ok(length) if self.write(&buffer[..length], unwritable)? => rest -= length,
                 Ok(_) => return Ok(false),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -126,22 +136,23 @@ impl LogPipe {
     }
 
     /// Writes what has waited for room. Returns whether there was enough.
-    fn write_rest(&mut self, full: WhenFull) -> io::Result<bool> {
+    fn write_rest(&mut self, unwritable: WhenUnwritable) -> io::Result<bool> {
         let unwritten = std::mem::take(&mut self.unwritten);
-        self.write(&unwritten, full)
+        self.write(&unwritten, unwritable)
     }
 
     /// Writes to the log, and keeps what waits for room. Returns whether nothing does.
-    fn write(&mut self, mut bytes: &[u8], full: WhenFull) -> io::Result<bool> {
+    fn write(&mut self, mut bytes: &[u8], unwritable: WhenUnwritable) -> io::Result<bool> {
         match self.log.append(&mut bytes) {
             Ok(()) => Ok(true),
-            Err(error) if full.waits_after(&error) => {
+            Err(error) if unwritable.waits_after(&error) => {
                 self.unwritten = bytes.to_vec();
                 Ok(false)
             }
             Err(error) => {
-                self.log.give_up();
-                Err(error)
+                let why = format!("{}: {error}", self.log.path().display());
+                self.log.give_up(why.clone());
+                Err(io::Error::new(error.kind(), why))
             }
         }
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::log_file::LogFile;
-use crate::log_pipe::{CHUNK_BYTES, Drained, LogPipe, WhenFull};
+use crate::log_pipe::{CHUNK_BYTES, Drained, LogPipe, WhenUnwritable};
 
 /// How long a pipe rests.
 const REST: Duration = Duration::from_millis(1);
@@ -31,7 +31,7 @@ pub(crate) struct LogPipes {
     /// The pipes that rest, and until when.
     resting: BTreeSet<(Instant, u32)>,
     buffer: Box<[u8]>,
-    when_full: WhenFull,
+    when_unwritable: WhenUnwritable,
     waiting: Waiting,
     /// Why a log cannot be written.
     error: Option<io::Error>,
@@ -44,15 +44,15 @@ impl LogPipes {
             pipes: BTreeMap::new(),
             resting: BTreeSet::new(),
             buffer,
-            when_full: WhenFull::Fail,
+            when_unwritable: WhenUnwritable::FailRun,
             waiting: Waiting::default(),
             error: None,
         }
     }
 
-    /// Sets what becomes of output for which the disk has no room.
-    pub(crate) fn set_when_full(&mut self, when_full: WhenFull) {
-        self.when_full = when_full;
+    /// Sets what becomes of output that cannot be written.
+    pub(crate) fn set_when_unwritable(&mut self, when_unwritable: WhenUnwritable) {
+        self.when_unwritable = when_unwritable;
     }
 
     /// Adds the pipe of a process, which is watched already.
@@ -85,7 +85,7 @@ impl LogPipes {
     /// Reads some of what a process has printed, and watches for more.
     pub(crate) fn drain(&mut self, process: u32, epoll: impl AsFd) -> io::Result<()> {
         let Some(pipe) = self.pipes.get_mut(&process) else { return Ok(()) };
-        let drained = pipe.drain(&mut self.buffer, self.when_full);
+        let drained = pipe.drain(&mut self.buffer, self.when_unwritable);
         self.waiting.note(process, matches!(drained, Ok(Drained::Unwritten)));
         match drained {
             // The pipe would be reported as readable for ever.
@@ -96,15 +96,15 @@ impl LogPipes {
                 return Ok(());
             }
             Ok(Drained::Much | Drained::Nothing) => {}
-            Err(error) => drop(self.error.get_or_insert(error)),
+            Err(error) => self.note(Err(error)),
         }
-        Ok(epoll::modify(epoll, pipe, name(process), ONCE)?)
+        Ok(epoll::modify(epoll, &self.pipes[&process], name(process), ONCE)?)
     }
 
     /// Writes the last of what a process has printed to its log. Returns false if that waits for room.
     pub(crate) fn complete(&mut self, process: u32) -> bool {
         let Some(pipe) = self.pipes.get_mut(&process) else { return true };
-        let written = pipe.drain_rest(&mut self.buffer, self.when_full);
+        let written = pipe.drain_rest(&mut self.buffer, self.when_unwritable);
         let waits = matches!(written, Ok(false));
         self.waiting.note(process, waits);
         self.note(written.map(drop));
@@ -117,16 +117,19 @@ impl LogPipes {
         self.pipes.remove(&process).map(LogPipe::into_log)
     }
 
-    /// Notes why a log cannot be written. Where output waits for room, the log can do without what does not
-    /// fit now: the file of a silent attempt, and parts that can be read where they are.
+    /// Notes why a log cannot be written, where that is an error of the run. Elsewhere the attempt fails if
+    /// output was lost. The log can do without the file of a silent attempt, and without parts that can be
+    /// read where they are.
     pub(crate) fn note(&mut self, result: io::Result<()>) {
-        let error = result.err().filter(|error| !self.waits_after(error));
-        self.error = self.error.take().or(error);
+        self.error = self.error.take().or(self.or_ignore(result).err());
     }
 
-    /// Returns whether a log waits for room after this error.
-    pub(crate) fn waits_after(&self, error: &io::Error) -> bool {
-        self.when_full.waits_after(error)
+    /// Returns an error of a log, where that is one of the run.
+    pub(crate) fn or_ignore(&self, result: io::Result<()>) -> io::Result<()> {
+        match self.when_unwritable {
+            WhenUnwritable::FailRun => result,
+            WhenUnwritable::FailAttempt => Ok(()),
+        }
     }
 
     /// Returns whether output waits for room, once for as long as some does.

@@ -42,7 +42,8 @@ use crate::ended::{Ended, Exit};
 use crate::fault::Point;
 use crate::files;
 use crate::launch::{Launched, Launcher};
-use crate::log_pipe::{self, LogPipe, WhenFull};
+use crate::log_file::LogFile;
+use crate::log_pipe::{self, LogPipe, WhenUnwritable};
 use crate::log_pipes::{self, LogPipes};
 use crate::orphans::Orphans;
 use crate::poll::poll;
@@ -100,7 +101,7 @@ pub(crate) struct Woken {
     pub(crate) news: bool,
     /// A wake-up was notified.
     pub(crate) wakeup: bool,
-    /// A log cannot be written.
+    /// A log cannot be written, which is an error of the run.
     pub(crate) log_error: Option<io::Error>,
     /// Output has begun to wait for room on the disk.
     pub(crate) log_full: bool,
@@ -165,14 +166,15 @@ impl Processes {
         })
     }
 
-    /// Has output wait while the disk has no room for it, and with it the end of its job.
-    pub(crate) fn wait_for_room(&mut self) {
-        self.pipes.set_when_full(WhenFull::Wait);
+    /// Has a log that cannot be written fail its job alone. Output waits while the disk has no room for it,
+    /// and with it the end of its job.
+    pub(crate) fn isolate_logs(&mut self) {
+        self.pipes.set_when_unwritable(WhenUnwritable::FailAttempt);
     }
 
-    /// Returns the error that has kept a log from being created, unless the log can wait for room.
-    pub(crate) fn or_wait(&self, error: io::Error) -> io::Result<()> {
-        if self.pipes.waits_after(&error) { Ok(()) } else { Err(error) }
+    /// Creates the log of a silent process. An error counts only where it is one of the run.
+    pub(crate) fn create_log(&self, log: &LogFile) -> io::Result<()> {
+        self.pipes.or_ignore(log.create())
     }
 
     /// Returns whether no process is left whose end would free an open file.
@@ -262,7 +264,7 @@ impl Processes {
     /// Kills whatever is left of the run: its jobs, and what earlier ones have left. Processes of other users
     /// cannot be killed; the jobs that have left them were reported as failed.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.pipes.set_when_full(WhenFull::Fail);
+        self.pipes.set_when_unwritable(WhenUnwritable::FailRun);
         self.running.ids().into_iter().try_for_each(|job| self.kill(job))?;
         let began = Instant::now();
         loop {
@@ -436,6 +438,9 @@ impl Processes {
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
         ended.left = signalled;
         let log = self.pipes.remove(process.id()).expect("each process has a log");
+        if let Some(why) = log.failure().filter(|_| ended.is_success()) {
+            ended.flaw = Some(format!("its log cannot be written: {why}"));
+        }
         if !left.is_empty() {
             ended.flaw = Some(format!("processes {left:?} that it has started cannot be ended"));
             ended.unended = left.to_vec();

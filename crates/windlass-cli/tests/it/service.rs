@@ -11,6 +11,7 @@ use crate::looking::json::check_line;
 use crate::stalled::{block, told, unblock};
 
 mod attached;
+mod broken_logs;
 mod crashes;
 mod crowd;
 mod disk;

@@ -140,7 +140,7 @@ impl Worker {
         let process = Process::current().map_err(io("this process cannot be identified"))?;
         let (clock, at_once) = (Clock::start(), BESIDE.saturating_add(settings.slots as usize));
         let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
-        attempts.wait_for_room();
+        attempts.isolate_logs();
         let attempts = Guarded::new(attempts, presence);
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
         let beats = store.try_clone()?;

@@ -107,9 +107,10 @@ impl<K: OrderKey> LocalAttempts<K> {
         })
     }
 
-    /// Has steps whose output does not fit on the disk wait for room, instead of ending all orders.
-    pub(crate) fn wait_for_room(&mut self) {
-        self.processes.wait_for_room();
+    /// Has a step whose log cannot be written wait for room on the disk, or fail alone, instead of ending all
+    /// orders.
+    pub(crate) fn isolate_logs(&mut self) {
+        self.processes.isolate_logs();
     }
 
     fn start_process(&mut self, ready: Box<ReadyProcess<K>>) -> Result<(), RunError> {
@@ -121,7 +122,7 @@ impl<K: OrderKey> LocalAttempts<K> {
             // The log of a `finally` or of a hook shows that its process was started.
             let log = LogFile::new(ready.prepared.log().to_owned(), 0);
             let what = "a log cannot be created";
-            let created = log.create().or_else(|error| self.processes.or_wait(error));
+            let created = self.processes.create_log(&log);
             created.map_err(|source| RunError::Io { what, source })?;
         }
         let job = ready.prepared.job();
