@@ -25,7 +25,7 @@ usage: benchmarks/run [--quick] [--only NAME]... [--page]
   --quick      fewer rounds, to see that everything works; writes to target/benchmarks
   --page       runs nothing, and makes RESULTS.md anew from the JSON that is there
 
-  dag, engine, pool, capacity, coordination, commands, service: times
+  dag, engine, pool, capacity, coordination, commands, service, cluster: times
   dag-counts: instructions and bytes per node of a graph; needs valgrind
   dag-futex: futex calls per node of a graph; needs perf or strace
 

@@ -31,7 +31,7 @@ pub(crate) fn make(dir: &Path) -> Result<String, Box<dyn Error>> {
             "engine" => engine(&results),
             "pool" | "capacity" => nanoseconds(&results),
             "coordination" => coordination(&results),
-            "service" => service(&results),
+            "service" | "cluster" => service(&results),
             _ => commands(&results),
         };
     }

@@ -68,6 +68,7 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     Benchmark { commands: true, ..writing("coordination") },
     Benchmark { commands: true, ..writing("commands") },
     Benchmark { commands: true, ..writing("service") },
+    Benchmark { commands: true, ..writing("cluster") },
 ];
 
 /// The benchmarks to run.

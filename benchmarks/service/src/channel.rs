@@ -1,5 +1,7 @@
 //! A FIFO by which steps and this program tell each other that they are there.
 
+use windlass_bench_service::PATIENCE;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -8,8 +10,6 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-
-use crate::service::PATIENCE;
 
 /// A FIFO that this program has opened at both ends, so no step waits until it can open it.
 pub(crate) struct Channel(File);

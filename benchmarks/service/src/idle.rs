@@ -4,12 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use windlass_bench_report::Table;
+use windlass_bench_service::{Extent, Service, Windlass};
 
-use crate::Extent;
 use crate::channel::Channel;
-use crate::service::Service;
 use crate::usage::{Usage, resident_mib};
-use crate::windlass::Windlass;
 
 /// How long after its last work a service is idle.
 const SETTLE: Duration = Duration::from_secs(3);

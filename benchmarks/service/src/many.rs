@@ -3,12 +3,10 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use windlass_bench_report::Table;
+use windlass_bench_service::{Extent, Place, Process, Service, Windlass, flow_of_true};
 
-use crate::Extent;
 use crate::restart;
-use crate::service::{Process, Service};
-use crate::thousand::{SLOTS, flow, in_foreground, per_step};
-use crate::windlass::{Place, Windlass};
+use crate::thousand::{SLOTS, in_foreground, per_step};
 
 /// What one pass over all runs has taken.
 struct Pass {
@@ -24,7 +22,7 @@ pub(crate) fn run(windlass: &Windlass, extent: Extent, table: &mut Table) {
     for _ in 0..extent.of(1, 3) {
         led.push(per_step(in_foreground(windlass, runs * steps), runs * steps));
         let place = windlass.place();
-        place.write("flow.toml", &flow(steps));
+        place.write("flow.toml", &flow_of_true(steps, SLOTS));
         let Pass { took, waits } = all(&place, runs, steps);
         served.push(per_step(took, runs * steps));
         longest.push(waits.into_iter().fold(0.0, f64::max));

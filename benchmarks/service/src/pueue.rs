@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use windlass_bench_service::{PATIENCE, Place, Windlass};
+
 use crate::queue::Contender;
-use crate::service::PATIENCE;
 use crate::thousand::SLOTS;
-use crate::windlass::{Place, Windlass};
 
 /// The daemon with its directory.
 pub(crate) struct Pueue {

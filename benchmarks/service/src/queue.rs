@@ -3,12 +3,10 @@
 use std::time::{Duration, Instant};
 
 use windlass_bench_report::Table;
+use windlass_bench_service::{Extent, Place, Process, Windlass};
 
-use crate::Extent;
 use crate::pueue::Pueue;
-use crate::service::Process;
 use crate::thousand::{SLOTS, in_foreground, per_step};
-use crate::windlass::{Place, Windlass};
 
 /// How many ended commands a queue of windlass remembers.
 const REMEMBERED: usize = 1000;

@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use windlass_bench_report::Table;
+use windlass_bench_service::{Extent, PATIENCE, Place, Process, Service, Windlass, flow_of_true};
 
-use crate::Extent;
 use crate::channel::Channel;
-use crate::service::{PATIENCE, Process, Service};
-use crate::thousand::flow;
-use crate::windlass::{Place, Windlass};
+use crate::thousand::SLOTS;
 
 /// How long a worker has to report the end of a step while no scheduler is there.
 const REPORTING: Duration = Duration::from_millis(100);
@@ -43,7 +41,7 @@ fn killed(windlass: &Windlass, ended: usize) -> Restart {
     let steps = "[step.ends]\nrun = 'echo > begun; read line < end'\n\
         [step.next]\nafter = ['ends']\nrun = 'echo > next'\n\
         [step.stays]\nrun = 'echo > begun; read line < stop'\n";
-    place.write("flow.toml", &(flow(ended) + steps));
+    place.write("flow.toml", &(flow_of_true(ended, SLOTS) + steps));
     let mut service = Service::start(&place, 8);
     let run = place.submit();
     begun.heard();

@@ -5,11 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use windlass_bench_report::Table;
+use windlass_bench_service::{Extent, Place, Service, Windlass};
 
-use crate::Extent;
 use crate::channel::Channel;
-use crate::service::Service;
-use crate::windlass::{Place, Windlass};
 
 /// How long the service has nothing to do before a sample.
 const SETTLE: Duration = Duration::from_millis(30);

@@ -1,13 +1,9 @@
 //! A run of a thousand steps that run `true`, eight at a time: submitted, and in the foreground.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use windlass_bench_report::Table;
-
-use crate::Extent;
-use crate::service::Service;
-use crate::windlass::Windlass;
+use windlass_bench_service::{Extent, Service, Windlass, flow_of_true};
 
 /// How many steps run at a time.
 pub(crate) const SLOTS: usize = 8;
@@ -24,15 +20,6 @@ pub(crate) fn run(windlass: &Windlass, extent: Extent, table: &mut Table) {
     table.add(&work, "windlass submit, until it has ended", "ms", served);
 }
 
-/// Returns a workflow with independent steps.
-pub(crate) fn flow(steps: usize) -> String {
-    let mut flow = format!("concurrency = {SLOTS}\n");
-    for step in 0..steps {
-        let _ = writeln!(flow, "[step.s{step}]\nrun = 'true'");
-    }
-    flow
-}
-
 pub(crate) fn per_step(took: Duration, steps: usize) -> f64 {
     took.as_secs_f64() * 1e3 / steps as f64
 }
@@ -40,7 +27,7 @@ pub(crate) fn per_step(took: Duration, steps: usize) -> f64 {
 /// Returns how long a run in the foreground takes, in a store of its own.
 pub(crate) fn in_foreground(windlass: &Windlass, steps: usize) -> Duration {
     let place = windlass.place();
-    place.write("flow.toml", &flow(steps));
+    place.write("flow.toml", &flow_of_true(steps, SLOTS));
     let began = Instant::now();
     let status = place.command(&["run", "flow.toml"]).status().expect("it starts");
     let took = began.elapsed();
@@ -51,7 +38,7 @@ pub(crate) fn in_foreground(windlass: &Windlass, steps: usize) -> Duration {
 
 fn submitted(windlass: &Windlass, steps: usize) -> Duration {
     let place = windlass.place();
-    place.write("flow.toml", &flow(steps));
+    place.write("flow.toml", &flow_of_true(steps, SLOTS));
     let _service = Service::start(&place, SLOTS);
     let began = Instant::now();
     let run = place.submit();

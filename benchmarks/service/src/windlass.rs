@@ -9,18 +9,26 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The program.
-pub(crate) struct Windlass {
+pub struct Windlass {
     program: PathBuf,
 }
 
 /// A directory with a store.
-pub(crate) struct Place {
+pub struct Place {
     program: PathBuf,
     dir: TempDir,
+    /// The store: a directory below, or the URL of a database.
+    state: String,
 }
 
 impl Windlass {
-    pub(crate) fn beside_this_program() -> Self {
+    /// Returns the program that was built beside this one.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[must_use]
+    pub fn beside_this_program() -> Self {
         let this = env::current_exe().expect("this program lies somewhere");
         let program = this.with_file_name("windlass");
         assert!(program.exists(), "build it first: cargo build --release -p windlass-cli");
@@ -28,38 +36,62 @@ impl Windlass {
     }
 
     /// Makes a directory with an empty store, because a user has one after the first run.
-    pub(crate) fn place(&self) -> Place {
+    pub fn place(&self) -> Place {
+        let dir = self.dir();
+        let state = dir.path().join("state").display().to_string();
+        self.place_in(dir, state)
+    }
+
+    /// Makes a directory, and an empty store in the database that a URL names.
+    pub fn place_on(&self, url: String) -> Place {
+        self.place_in(self.dir(), url)
+    }
+
+    fn dir(&self) -> TempDir {
         let beside = self.program.parent().expect("it lies in a directory");
-        let dir = TempDir::new_in(beside).expect("a directory");
-        let place = Place { program: self.program.clone(), dir };
+        TempDir::new_in(beside).expect("a directory")
+    }
+
+    fn place_in(&self, dir: TempDir, state: String) -> Place {
+        let place = Place { program: self.program.clone(), dir, state };
         place.expect(&["store", "init"]);
         place
     }
 }
 
 impl Place {
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    /// Returns the path of a file in the directory.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub(crate) fn dir(&self) -> &Path {
+    /// Returns the directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    pub(crate) fn write(&self, name: &str, text: &str) {
+    /// Writes a file of the directory.
+    pub fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).expect("a file");
     }
 
     /// Returns a command that has no output unless its caller reads it.
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("--state").arg(self.path("state")).args(arguments).current_dir(self.dir());
+        command
+            .arg("--state")
+            .arg(&self.state)
+            .env("XDG_STATE_HOME", self.dir())
+            .args(arguments)
+            .current_dir(self.dir());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 
     /// Runs a command that has to succeed, and returns what it prints.
-    pub(crate) fn expect(&self, arguments: &[&str]) -> String {
+    pub fn expect(&self, arguments: &[&str]) -> String {
         let mut command = self.command(arguments);
         let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
         let Output { status, stdout, stderr } = output.expect("the program starts");
@@ -69,13 +101,13 @@ impl Place {
     }
 
     /// Submits `flow.toml`, and returns the run's id.
-    pub(crate) fn submit(&self) -> String {
+    pub fn submit(&self) -> String {
         self.expect(&["submit", "flow.toml"]).trim().to_owned()
     }
 
     /// Returns when the first attempt of a run has begun, in milliseconds since 1970, once it is checked that
     /// each step of it, of which there are `steps`, has succeeded with its first attempt.
-    pub(crate) fn first_start(&self, run: &str, steps: usize) -> u64 {
+    pub fn first_start(&self, run: &str, steps: usize) -> u64 {
         let shown = self.expect(&["show", run, "--json"]);
         let lines = shown
             .lines()

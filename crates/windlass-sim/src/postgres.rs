@@ -123,6 +123,21 @@ impl Server {
         let dir = self.socket_dir.display();
         format!("postgres://windlass@/postgres?host={dir}&schema=test_{number}")
     }
+
+    /// Creates a database, and returns its URL.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be created.
+    #[must_use]
+    pub fn new_database(&self) -> String {
+        let name = format!("database_{}", self.schemas.fetch_add(1, Ordering::Relaxed));
+        let createdb = programs().expect("the server runs").join("createdb");
+        let mut create = Command::new(createdb);
+        create.arg("-h").arg(&self.socket_dir).args(["-U", "windlass", &name]);
+        assert!(create.status().expect("createdb starts").success(), "createdb {name}");
+        format!("postgres://windlass@localhost/{name}?host={}", self.socket_dir.display())
+    }
 }
 
 /// Returns the directory with the programs of the first server in the path, or the newest installed one.

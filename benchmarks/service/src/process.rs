@@ -6,26 +6,28 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::windlass::Place;
+use crate::Place;
 
 /// How long to wait for what must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A scheduler and a worker.
-pub(crate) struct Service {
-    pub(crate) scheduler: Process,
-    pub(crate) worker: Process,
+pub struct Service {
+    /// `windlass serve --no-worker`.
+    pub scheduler: Process,
+    /// `windlass worker`.
+    pub worker: Process,
 }
 
 /// A process that tells what happens, and is killed when this value is dropped.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     told: Receiver<(Instant, String)>,
 }
 
 impl Service {
     /// Starts both, and waits until they are ready.
-    pub(crate) fn start(place: &Place, slots: usize) -> Self {
+    pub fn start(place: &Place, slots: usize) -> Self {
         let mut scheduler = Process::scheduler(place);
         scheduler.await_event("leading");
         let mut worker = Process::worker(place, slots);
@@ -35,11 +37,13 @@ impl Service {
 }
 
 impl Process {
-    pub(crate) fn scheduler(place: &Place) -> Self {
+    /// Starts a scheduler.
+    pub fn scheduler(place: &Place) -> Self {
         Self::start(place, &["--json", "serve", "--no-worker"])
     }
 
-    pub(crate) fn worker(place: &Place, slots: usize) -> Self {
+    /// Starts a worker.
+    pub fn worker(place: &Place, slots: usize) -> Self {
         let slots = slots.to_string();
         Self::start(place, &["--json", "worker", "--name", "bench", "--slots", &slots])
     }
@@ -58,12 +62,14 @@ impl Process {
         Self { child, told }
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// Returns the pid.
+    #[must_use]
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Returns when the process has told an event.
-    pub(crate) fn await_event(&mut self, event: &str) -> Instant {
+    pub fn await_event(&mut self, event: &str) -> Instant {
         let wanted = format!("\"event\":\"{event}\"");
         loop {
             let (when, line) = self.told.recv_timeout(PATIENCE).expect("it tells the event");
@@ -74,7 +80,7 @@ impl Process {
     }
 
     /// Kills the process with SIGKILL.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         // It may have ended.
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
