@@ -24,8 +24,9 @@ pub(crate) fn worker(
         return Ok(Exit::Success);
     }
     service.leave_session();
+    let mut store = state::open(state)?;
     let settings = WorkerSettings {
-        guardian: guardian_arguments(&state::dir(state)?, &name, service.lease),
+        guardian: guardian_arguments(store.dir(), &name, service.lease),
         name,
         slots: service.slots(),
         lease: service.lease,
@@ -33,12 +34,13 @@ pub(crate) fn worker(
     };
     let mut tell = |news: &WorkerNews| tell(&settings, news, form);
     loop {
-        let worker = Worker::start(state::open(state)?, settings.clone(), &mut tell)?;
+        let worker = Worker::start(store, settings.clone(), &mut tell)?;
         let (event, text) = match worker.work(&mut tell)? {
             WorkerEnd::LifeOver => {
                 let text =
                     "sent no heartbeats for too long; its steps were ended, and it begins again";
                 say(form, "life_over", text);
+                store = state::open(state)?;
                 continue;
             }
             WorkerEnd::Killed => ("killed", "ended all steps, and ends"),
@@ -50,7 +52,8 @@ pub(crate) fn worker(
     }
 }
 
-/// Returns the arguments with which this program guards a worker.
+/// Returns the arguments with which this program guards a worker. The directory stands for the store, also
+/// if that is in a database: the worker's own directory is there.
 fn guardian_arguments(dir: &Path, name: &str, lease: Duration) -> Vec<OsString> {
     let lease = format!("{}ms", lease.as_millis());
     let worker = ["worker", "--guardian", "--name", name, "--lease", &lease];

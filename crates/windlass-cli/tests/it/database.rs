@@ -1,8 +1,10 @@
 //! Stores in PostgreSQL: every verb takes a URL in the place of a directory.
 
+use std::fs;
+
 use windlass_sim::postgres::Server;
 
-use crate::bench::{Bench, eventually, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
 
 /// Returns a bench with a store in a database, and its URL, if PostgreSQL is installed.
 fn bench(flow: &str) -> Option<(Bench, String)> {
@@ -73,6 +75,30 @@ fn a_submitted_run_is_led_through_the_database() {
     ends_with(&bench, 0, &url, &["wait", &run]);
     let log = ends_with(&bench, 0, &url, &["log", &run]);
     assert!(log.contains("done"), "{log}");
+}
+
+#[test]
+fn what_a_killed_worker_was_executing_ends_at_once() {
+    let flow =
+        "[step.a]\nrun = 'env -i setsid sh -c \"echo \\$\\$ > pid; exec sleep 600\"; sleep 600'\n";
+    let Some((bench, url)) = bench(flow) else { return };
+    let start = |arguments: &[&str]| {
+        let mut command = bench.command(&[&["--state", &url], arguments].concat());
+        let said = fs::File::create(bench.path(arguments[0])).expect("a file");
+        let command = command.env("XDG_STATE_HOME", bench.path("home")).stderr(said);
+        command.spawn().expect("the binary runs")
+    };
+    let mut serve = start(&["serve", "--no-worker"]);
+    let mut worker = start(&["worker", "--name", "one"]);
+    ends_with(&bench, 0, &url, &["submit", "flow.toml"]);
+    bench.await_file("pid");
+    eventually("it says which process it is", || bench.read("pid").ends_with('\n'));
+    worker.kill().and_then(|()| worker.wait()).expect("it can be killed");
+    let pid = bench.read("pid");
+    eventually("the guardian has ended it", || !runs(pid.trim()));
+    serve.kill().and_then(|()| serve.wait()).expect("it can be killed");
+    let said = bench.read("worker");
+    assert_eq!(said.lines().count(), 1, "the guardian says nothing: {said}");
 }
 
 #[test]

@@ -171,11 +171,14 @@ impl Guardian {
         }
     }
 
-    /// Replaces a guardian that is gone.
+    /// Replaces a guardian that was killed. One that has failed would fail again, so that is an error.
     pub(super) fn replace(&mut self, presence: &File) -> io::Result<()> {
         // One that can be told nothing any more is suspended.
         let _ = self.process.kill();
-        self.process.wait()?;
+        let ended = self.process.wait()?;
+        if let Some(code @ 1..) = ended.code() {
+            return Err(io::Error::other(format!("it has ended with exit code {code}")));
+        }
         let (process, stream) = launch(&self.arguments, presence)?;
         (self.process, self.said) = (process, stream.try_clone()?);
         let mut state = self.line.state();
