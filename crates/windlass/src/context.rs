@@ -194,6 +194,9 @@ impl WorkContext {
     /// body goes on when the work has its slot again. A task of the body that outlives the attempt
     /// has nothing to leave to others any more: there this only waits, for as long as `wait` takes.
     ///
+    /// The whole attempt waits. What the body does side by side with `wait`, or in a task that it has
+    /// spawned, goes on meanwhile and is not counted by any limit: do nothing there that needs the slot.
+    ///
     /// ```
     /// use windlass::{WorkScheduler, work_fn};
     ///
