@@ -6,7 +6,15 @@ use std::fmt;
 
 use crate::Timestamp;
 
-/// The state of a work, as its users see it.
+/// The state of a work, as its users see it. [`Phase`] is the state in full.
+///
+/// ```
+/// use windlass_core::WorkState;
+///
+/// assert!(!WorkState::Running.is_terminal());
+/// assert!(WorkState::Success.is_success());
+/// assert!(WorkState::Blocked.is_failure(), "a work before it did not succeed, so it never ran");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkState {
     /// The work waits: for dependencies, its place in the queue, capacity, or a retry.
@@ -59,7 +67,16 @@ impl fmt::Display for WorkState {
     }
 }
 
-/// The state of a work in full.
+/// The state of a work in full: what it waits for, or how it ended.
+///
+/// ```
+/// use windlass_core::{Phase, WorkState};
+///
+/// // A work that waits without a slot still counts as running; one that waits for a retry does not.
+/// assert_eq!(Phase::Suspended.state(), WorkState::Running);
+/// assert_eq!(Phase::Delayed { due: windlass_core::Timestamp::MAX }.state(), WorkState::Pending);
+/// assert_eq!(Phase::Skipped.state(), WorkState::Success);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::Random;
 
-/// No retries.
+/// The work has one attempt.
 pub const RETRY_NEVER: u32 = 0;
-/// One retry.
+/// The work may be retried once, so it has up to two attempts.
 pub const RETRY_ONCE: u32 = 1;
-/// A few retries.
+/// The work may be retried five times, so it has up to six attempts.
 pub const RETRY_A_FEW: u32 = 5;
-/// Many retries.
+/// The work may be retried 32 times, so it has up to 33 attempts.
 pub const RETRY_A_LOT: u32 = 32;
 
 /// The number of retries, and the delays before them.

@@ -72,7 +72,7 @@ pub enum QueuePart {
 pub struct LeaseSnapshot {
     /// What is known about the store as a whole.
     pub meta: Meta,
-    /// The names of the query, and those that the loaded waiters need besides. A lock that nobody has
+    /// The names of the query, and those that the loaded waiters need besides. A lock that no holder has
     /// asked for yet is there as well; a semaphore that was not declared and a limit that was not set are
     /// not.
     pub names: BTreeMap<Name, StoredName>,

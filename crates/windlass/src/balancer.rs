@@ -14,7 +14,7 @@ use windlass_core::{BalancerError, BalancerOptions, ResourceCost};
 
 use crate::ResourceCapacity;
 
-/// A capacity whose limits a [`HierarchicalBalancer`] may change.
+/// A capacity whose limits a [`HierarchicalBalancer`] may change, as its example shows.
 #[derive(Clone, Debug)]
 pub struct BalancedCapacity {
     /// The capacity.

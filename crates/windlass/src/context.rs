@@ -44,7 +44,20 @@ pub struct WorkContext {
     pub(crate) inner: Arc<AttemptShared>,
 }
 
-/// The attempt was asked to stop: what [`WorkContext::suspend`] answers then, to be passed on with `?`.
+/// The error of [`WorkContext::suspend`] once the attempt was asked to stop; bodies pass it on with `?`.
+///
+/// ```
+/// use windlass::works::Cancelled;
+/// use windlass::{WorkError, work_fn};
+///
+/// let patient = work_fn("patient", |ctx| async move {
+///     match ctx.suspend(ctx.woken()).await {
+///         Err(Cancelled) => Err(WorkError::from(Cancelled)), // tidy up, and end
+///         Ok(()) => Ok(()),
+///     }
+/// });
+/// # drop(patient);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the work was asked to stop")]
 pub struct Cancelled;

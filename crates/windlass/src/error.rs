@@ -40,6 +40,18 @@ pub struct WorkError {
 
 /// An error after which the work is not retried, also if it has retries left. It becomes a
 /// [`WorkError`] by `?` or `into`.
+///
+/// ```
+/// use windlass::{Fatal, WorkError};
+///
+/// fn login(password: &str) -> Result<(), WorkError> {
+///     if password != "open sesame" {
+///         Err(Fatal("wrong password"))?;
+///     }
+///     Ok(())
+/// }
+/// assert!(login("please").unwrap_err().is_fatal());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fatal<E>(pub E);
 

@@ -13,7 +13,8 @@ use crate::work_name::WorkName;
 
 /// A work changed its phase.
 ///
-/// [`WorkHandle::subscribe`](crate::WorkHandle::subscribe) returns all events.
+/// [`WorkHandle::subscribe`](crate::WorkHandle::subscribe) returns all events, as the example of [`Subscription`]
+/// shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkEvent {
@@ -43,7 +44,7 @@ impl WorkEvent {
     }
 }
 
-/// What a [`Subscription`] receives.
+/// What a [`Subscription`] receives, as its example shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A work changed its phase.

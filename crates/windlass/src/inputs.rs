@@ -52,6 +52,19 @@ where
 
 /// What can be given to [`work_after`]: a [`WorkRef`], several of the same type as an array, a slice
 /// or a vector, and tuples of all of these. The body is given the values in the same shape.
+///
+/// ```
+/// use windlass::{WorkScheduler, work_after, work_fn};
+///
+/// let scheduler = WorkScheduler::default();
+/// let number = |n: u32| scheduler.spawn(work_fn("number", move |_ctx| async move { Ok(n) }));
+/// let (first, others) = (number(1)?, vec![number(2)?, number(3)?]);
+/// let sum = work_after("sum", (&first, &others), |_ctx, (first, others)| async move {
+///     Ok(*first + others.iter().map(|n| **n).sum::<u32>())
+/// });
+/// scheduler.spawn(sum)?;
+/// # Ok::<(), windlass::SubmitError>(())
+/// ```
 pub trait Inputs {
     /// What the body is given.
     type Values: Send + 'static;

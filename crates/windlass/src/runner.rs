@@ -16,7 +16,26 @@ mod running;
 
 use run::Run;
 
-/// What to do when a task fails for good.
+/// What a run of a [`TaskPoolRunner`] does when a task fails for good.
+///
+/// ```
+/// use futures::StreamExt;
+/// use windlass::ResourceCapacity;
+/// use windlass::streams::{OnError, PrioritySource, ScheduledTask, TaskPoolRunner};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = PrioritySource::new();
+/// for (key, result) in [("bad", Err("no route")), ("good", Ok(1))] {
+///     source.push(ScheduledTask::<(), _, _>::new(key, move || async move { result }))?;
+/// }
+/// source.close();
+/// let one = ResourceCapacity::new([("capacity", 1)]);
+/// let run = TaskPoolRunner::new("all", &source, &one).run_tasks(OnError::Continue);
+/// assert_eq!(run.count().await, 2, "with `OnError::Stop`, the second task would not start");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// Stops: cancels everything else, yields what was sent before, and ends.
@@ -28,7 +47,7 @@ pub enum OnError {
     Continue,
 }
 
-/// A value or the result of a task.
+/// A value or the result of a task, from the stream of a [`TaskPoolRunner`], which has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskProgress<I, O, E> {
@@ -40,7 +59,7 @@ pub struct TaskProgress<I, O, E> {
     pub kind: TaskProgressKind<I, O, E>,
 }
 
-/// A value of a task, or its end.
+/// A value of a task, or its end. The example of [`TaskPoolRunner`] matches on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskProgressKind<I, O, E> {
     /// An intermediate value.

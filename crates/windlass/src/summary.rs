@@ -58,7 +58,8 @@ pub struct RunSummary {
     pub failures: Vec<WorkFailure>,
 }
 
-/// The error of [`RunSummary::into_result`]: at least one work of the run did not succeed.
+/// The error of [`RunSummary::into_result`]: at least one work of the run did not succeed. [`RunSummary`] has an
+/// example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", self.summary.to_sentence())]
 #[non_exhaustive]

@@ -115,7 +115,7 @@ impl<F> Drop for Contained<F> {
     }
 }
 
-/// One item of a task that is a stream.
+/// One item of a task that is a stream. [`ScheduledTask::from_stream`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskYield<I, O> {
     /// An intermediate value.

@@ -18,6 +18,18 @@ pub struct BalancerChild {
 }
 
 /// When a [`Balancer`](crate::Balancer) acts, and by how much.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::{BalancerOptions, ResourceCost};
+///
+/// let options = BalancerOptions {
+///     busy_time_threshold: Duration::from_secs(30),
+///     increment: ResourceCost::from([("gpu", 2)]),
+///     ..BalancerOptions::default()
+/// };
+/// assert_eq!(options.idle_threshold, 0.3);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct BalancerOptions {
     /// How often the driver should call [`check`](crate::Balancer::check).

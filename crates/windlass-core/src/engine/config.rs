@@ -19,6 +19,14 @@ pub struct EngineConfig {
 }
 
 /// Whether works may start before an earlier one of the queue that does not fit.
+///
+/// ```
+/// use windlass_core::{EngineConfig, Order};
+///
+/// let mut config = EngineConfig::default();
+/// assert_eq!(config.order, Order::PassOver);
+/// config.order = Order::Strict;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// They may, with the capacity that is not reserved for it.

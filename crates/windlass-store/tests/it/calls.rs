@@ -1,4 +1,4 @@
-//! Random histories of claims, releases and departures: whoever can have its names was called.
+//! Random histories of claims, releases and departures: every waiter that can have its names was called.
 //!
 //! A store loads only the heads of the queues that an operation is about. If that were too little, a waiter
 //! whose turn has come would not be told, and would wait until it looks by itself.

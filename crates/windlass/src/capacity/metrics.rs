@@ -40,7 +40,7 @@ pub struct CapacityMetrics {
     pub rolling: RollingRates,
 }
 
-/// How often per second, over the last while.
+/// How many requests per second a level has granted and refused of late. [`CapacityMetrics`] has an example.
 ///
 /// The level keeps what it had counted at some of the last looks at its metrics, and compares with
 /// the oldest of about the last ten seconds; if the last look is older than that, with that one.

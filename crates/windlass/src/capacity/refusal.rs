@@ -57,6 +57,18 @@ pub enum ReconcileError {
 }
 
 /// One resource of which one level had too little.
+///
+/// ```
+/// use windlass::ResourceCapacity;
+/// use windlass::capacity::TryAcquireError;
+///
+/// let capacity = ResourceCapacity::new([("gpu", 4)]);
+/// let _held = capacity.try_acquire([("gpu", 3)])?;
+/// if let Err(TryAcquireError::Short { shortfalls }) = capacity.try_acquire([("gpu", 2)]) {
+///     assert_eq!((&*shortfalls[0].name, shortfalls[0].level.above), ("gpu", 0));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shortfall {
@@ -73,6 +85,15 @@ pub struct Shortfall {
 }
 
 /// A level, relative to the one that received the request.
+///
+/// ```
+/// use windlass::ResourceCapacity;
+///
+/// let cluster = ResourceCapacity::new([("gpu", 4)]).named("cluster");
+/// let team = cluster.child([("gpu", 8)]);
+/// let refused = team.validate_cost([("gpu", 6)]).unwrap_err();
+/// assert_eq!(refused.to_string(), "requires 6 of \"gpu\", but the limit of \"cluster\" is 4");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CapacityLevel {

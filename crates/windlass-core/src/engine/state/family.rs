@@ -25,6 +25,14 @@ struct Family {
 }
 
 /// The counts of a work's children.
+///
+/// ```
+/// use windlass_core::Children;
+///
+/// let none = Children::default();
+/// assert_eq!((none.total, none.open()), (0, 0));
+/// assert!(none.all_succeeded() && !none.any_failed());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Children {
