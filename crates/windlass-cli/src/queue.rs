@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::io;
 use std::num::NonZero;
 use std::path::Path;
 use std::thread;
@@ -17,13 +18,15 @@ use crate::look::{ending, json_word, step_ink, took};
 use crate::output::{json, print};
 use crate::serve::start_in_background;
 use crate::state;
-use crate::style::Style;
+use crate::style::{Style, fit};
 use crate::table::{Cell, Table};
 use crate::times::Times;
 use crate::why::short_reason;
 
 /// The number of steps up to which all are shown.
 const SHOWN: usize = 50;
+/// The columns of a command that are shown: a long one would widen every row.
+const COMMAND_COLUMNS: usize = 100;
 
 /// A step of another queue was to be followed.
 #[derive(Debug, ThisError)]
@@ -40,6 +43,13 @@ pub(crate) struct OtherQueue {
 #[error("--use {limit} is given twice; write the whole amount once")]
 pub(crate) struct UsedTwice {
     limit: String,
+}
+
+/// The command has no directory to start in.
+#[derive(Debug, ThisError)]
+#[error("cannot add a command: the current directory cannot be used: {source}")]
+pub(crate) struct NoDirectory {
+    source: io::Error,
 }
 
 pub(crate) fn add(
@@ -68,7 +78,7 @@ pub(crate) fn add(
     }
     let addition = Addition {
         command: command.clone(),
-        dir: std::env::current_dir()?,
+        dir: std::env::current_dir().map_err(|source| NoDirectory { source })?,
         env: queue::caller_env(env)?,
         name: name.clone(),
         after: after.iter().map(|step| step.number).collect(),
@@ -190,6 +200,7 @@ fn show(store: &mut Store, name: &str, all: bool, form: Form) -> Result<Exit, Bo
         return Ok(Exit::Success);
     }
     let shown = chosen(&view, most);
+    let style = Style::of_stdout();
     let mut table = Table::new(["ID", "STATE", "TOOK", "COMMAND", "WHY"]);
     for &place in &shown {
         let step = &view.steps[place];
@@ -201,13 +212,13 @@ fn show(store: &mut Store, name: &str, all: bool, form: Form) -> Result<Exit, Bo
             Cell::from(id),
             Cell::inked(step.state.word(), step_ink(step.state)),
             Cell::from(took(step, view.now_ms).unwrap_or_default()),
-            Cell::from(view.command(place)),
+            Cell::from(fit(&view.command(place), COMMAND_COLUMNS, style.letters)),
             Cell::from(why(place).unwrap_or_default()),
         ]);
     }
     match shown.is_empty() {
         true => eprintln!("queue {name} remembers no steps"),
-        false => print(&table.render(&Style::of_stdout())),
+        false => print(&table.render(&style)),
     }
     let hidden = view.steps.len() - shown.len();
     if hidden > 0 {

@@ -87,6 +87,12 @@ pub enum QueueError {
         /// The name.
         name: String,
     },
+    /// There is nothing to run.
+    #[error("the command is empty; write what to run behind `--`")]
+    EmptyCommand,
+    /// An attempt has no time.
+    #[error("the timeout is zero; leave it out for no limit")]
+    NoTime,
     /// No command was ever added to a queue of this name.
     #[error("no queue {name:?}; add a command to it with: windlass add -q {name} -- COMMAND")]
     Unknown {
@@ -297,8 +303,14 @@ pub(crate) fn step_of(stored: &StoredStep) -> Result<(WorkId, Step), StoreError>
 }
 
 impl Addition {
-    /// Refuses names that would fail later, or would be taken for something else.
+    /// Refuses what would fail later, and names that would be taken for something else.
     fn check(&self) -> Result<(), QueueError> {
+        if self.command.first().is_none_or(|program| program.trim().is_empty()) {
+            return Err(QueueError::EmptyCommand);
+        }
+        if self.timeout_ms == Some(0) {
+            return Err(QueueError::NoTime);
+        }
         if self.dir.to_str().is_none() {
             return Err(StoreError::PathNotUtf8 { dir: self.dir.clone() }.into());
         }

@@ -100,6 +100,9 @@ fn what_cannot_be_followed_or_found_is_refused_with_the_reason() {
     service.refuses(&["add", "-q", "last", "--", "true"], "invalid name of a queue");
     service.refuses(&["add", "--name", "7", "--", "true"], "invalid name of a step");
     service.refuses(&["add", "--lock", "release", "--", "true"], "cannot be a name");
+    service.refuses(&["add", "--", ""], "the command is empty");
+    service.refuses(&["add", "--", " ", "x"], "the command is empty");
+    service.refuses(&["add", "--timeout", "0s", "--", "true"], "the timeout is zero");
     service.refuses(&["queue", "none"], "no queue \"none\"");
     service.refuses(&["queue", "none", "--slots", "2"], "no queue \"none\"");
     service.refuses(&["wait", "default/9"], "no step \"9\"");
@@ -107,6 +110,20 @@ fn what_cannot_be_followed_or_found_is_refused_with_the_reason() {
     service.bench.ends_with(0, &["wait", "default", "other"]);
     service.refuses(&["show", "last"], "there is no run yet");
     assert!(stdout(&service.bench.call(&["ps"])).is_empty(), "nothing is left to do");
+}
+
+#[test]
+fn a_long_command_does_not_widen_the_rows_of_other_steps() {
+    let service = Service::for_queues("1");
+    let long = format!("echo {}", "x".repeat(100_000));
+    for command in [&long, "true"] {
+        service.add(&["--", command]);
+    }
+    service.bench.ends_with(0, &["wait", "default"]);
+    let rows = service.queue("default");
+    let widths: Vec<_> = rows.iter().map(|row| row.chars().count()).collect();
+    assert!(rows.len() == 2 && widths.iter().all(|width| *width < 150), "{widths:?}");
+    assert!(service.shown(&["queue", "default", "--json"]).contains(&long), "JSON has all of it");
 }
 
 #[test]
