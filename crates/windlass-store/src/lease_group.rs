@@ -181,6 +181,15 @@ impl<'a> LeaseGroup<'a> {
         found
     }
 
+    /// Removes waiters that were notified, whose processes have ended before they could claim. Returns whether
+    /// there were any.
+    pub(crate) fn remove_dead_passed_over(&mut self) -> bool {
+        let waiters = self.before.waiters.values().map(|stored| &stored.waiter);
+        let overdue = waiters.filter(|waiter| waiter.is_overdue(self.now.at));
+        let overdue: Vec<_> = overdue.map(|waiter| waiter.holder.clone()).collect();
+        overdue.iter().fold(false, |found, holder| self.remove_dead_waiter(holder) | found)
+    }
+
     /// Ends a lease whose process has ended, unless processes may be left that work under it. A stale
     /// lease whose processes cannot be seen from here is given up. Returns whether that changed anything.
     fn remove_dead_holder(&mut self, name: &Name, lease: &Lease) -> bool {

@@ -3,6 +3,7 @@
 //! A backend decides nothing: it finds rows, and stores the changes that the code above has computed,
 //! once for all backends.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
@@ -15,6 +16,9 @@ use crate::queue::{StoredBase, StoredQueue, StoredStep};
 use crate::run::{RunEnd, RunListing, RunRecord};
 use crate::step::{AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::transaction::{Event, Request};
+
+/// How many waiters that were passed over a decision about a name looks at.
+const PASSED_OVER: usize = 4;
 
 /// Everything that a backend stores.
 pub trait Tables:
@@ -56,12 +60,18 @@ impl LeaseQuery<'_> {
     pub fn counts(&self, waiter: &Waiter) -> bool {
         !self.holders.contains(&&waiter.holder) && !waiter.is_overdue(self.at)
     }
+
+    /// Returns whether the queue goes on without this waiter, which may be dead.
+    fn passes_over(&self, waiter: &Waiter) -> bool {
+        !self.holders.contains(&&waiter.holder) && waiter.is_overdue(self.at)
+    }
 }
 
 /// How much of a queue to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuePart {
-    /// The first waiters that could have the name together, because for all others it is reserved.
+    /// The first waiters that could have the name together, because for all others it is reserved, and some of
+    /// those that were passed over.
     Head,
     /// All waiters.
     Whole,
@@ -208,7 +218,18 @@ fn load_name(
     let waiters = match query.queues {
         QueuePart::Head => {
             let enough = stored.capacity.unwrap_or(1);
-            tables.queue_head(name, enough, &|waiter| query.counts(waiter))?
+            let passed_over = RefCell::new(Vec::new());
+            let mut head = tables.queue_head(name, enough, &|waiter| {
+                let mut passed_over = passed_over.borrow_mut();
+                if query.passes_over(waiter) && passed_over.len() < PASSED_OVER {
+                    passed_over.push(waiter.holder.clone());
+                }
+                query.counts(waiter)
+            })?;
+            for holder in passed_over.into_inner() {
+                head.extend(tables.waiter(&holder)?);
+            }
+            head
         }
         QueuePart::Whole => tables.waiters(Some(name))?,
     };

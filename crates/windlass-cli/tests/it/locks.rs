@@ -1,6 +1,8 @@
 use std::time::{Duration, Instant};
 
-use crate::bench::{Bench, eventually, runs, stderr, stdout};
+use rustix::process::Signal;
+
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 
 /// Holds the lock x from the file `held` until there is a file `release`.
 const HOLD: &str = "echo $$ > pid; touch held; while ! test -e release; do sleep 0.02; done";
@@ -162,6 +164,27 @@ fn the_lock_of_a_killed_holder_is_free() {
     let output = bench.call(&["lock", "x", "--", "sh", "-c", "echo $WINDLASS_FENCE"]);
     assert_eq!(stdout(&output), "2\n", "with a larger token");
     assert!(!runs(&bench.read("pid")), "its command did not outlive it");
+}
+
+/// Its turn comes while it is suspended, and it is killed before it could take it.
+#[test]
+fn a_waiter_that_is_killed_after_its_turn_came_leaves_the_queue() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    let mut waiters: Vec<_> =
+        (0..2).map(|_| bench.start(&["lock", "x", "--", "echo", "never"])).collect();
+    let waiting = || stdout(&bench.call(&["holders", "x"])).matches("wanted by").count();
+    eventually("all wait", || waiting() == waiters.len());
+    waiters.iter().for_each(|waiter| signal(waiter, Signal::STOP));
+    holder.kill().expect("it can be killed");
+    holder.wait().expect("it was killed");
+    bench.ends_with(0, &["lock", "x", "--", "true"]);
+    assert_eq!(waiting(), waiters.len(), "they are passed over, and keep their places");
+    for waiter in &mut waiters {
+        waiter.kill().and_then(|()| waiter.wait()).expect("it can be killed");
+    }
+    bench.ends_with(0, &["lock", "x", "--", "true"]);
+    assert_eq!(waiting(), 0, "{}", stdout(&bench.call(&["holders", "x"])));
 }
 
 #[test]

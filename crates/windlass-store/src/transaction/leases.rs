@@ -150,7 +150,7 @@ impl<'a> Leases<'a> {
                 group.state.clear_remains(name, *token);
             }
             let obstacles = group.state.obstacles(&core, group.now().at)?;
-            if !group.remove_dead(&obstacles) {
+            if !(group.remove_dead(&obstacles) | group.remove_dead_passed_over()) {
                 return Ok(group);
             }
             // Waiters may have come first that were not loaded.
