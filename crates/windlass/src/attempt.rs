@@ -208,7 +208,7 @@ impl Attempt {
             return Poll::Pending;
         }
         if let Overtime::Unknown = self.overtime {
-            self.overtime = match self.shared().grace(self.grant().work) {
+            self.overtime = match self.shared().grace(self.grant().work, self.inner()) {
                 Some(grace) if !self.inner().is_on_pool() => {
                     Overtime::Limited(Box::pin(sleep(grace)))
                 }

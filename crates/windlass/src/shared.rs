@@ -10,10 +10,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_core::{
-    Children, Extras, Grant, Input, Phase, Rejected, StopReason, Submission, Timestamp, WorkId,
+    Children, Extras, Grant, Input, Phase, Rejected, Submission, Timestamp, WorkId,
 };
 
 use crate::capacity::Client;
+use crate::context::AttemptShared;
 use crate::effects::Effects;
 use crate::entry::Entry;
 use crate::id::{self, Issuer};
@@ -238,12 +239,13 @@ impl Shared {
     }
 
     /// Returns how long an attempt that was asked to stop may go on; none if as long as it likes.
-    pub(crate) fn grace(&self, work: WorkId) -> Option<Duration> {
-        match self.look().engine.phase(work) {
-            Some(Phase::Cancelling { why: StopReason::Timeout | StopReason::Deadline, .. }) => {
+    pub(crate) fn grace(&self, work: WorkId, attempt: &AttemptShared) -> Option<Duration> {
+        let state = self.look();
+        match state.engine.phase(work)? {
+            Phase::Cancelling { .. } if attempt.is_out_of_time() => {
                 Some(self.cancel_grace.unwrap_or_default())
             }
-            Some(Phase::Cancelling { .. }) => self.cancel_grace,
+            Phase::Cancelling { .. } => self.cancel_grace,
             _ => None,
         }
     }

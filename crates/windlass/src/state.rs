@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::{
-    Column, CostId, Engine, Grant, Phase, Timestamp, Transition, WorkId, WorkState,
+    Column, CostId, Engine, Grant, Phase, StopReason, Timestamp, Transition, WorkId, WorkState,
 };
 
 use crate::effects::Effects;
@@ -204,7 +204,14 @@ impl State {
                     effects.wake(attempt);
                 }
             }
-            Phase::Cancelling { .. } => attempt().into_iter().for_each(|own| effects.stop(own)),
+            Phase::Cancelling { why, .. } => {
+                if let Some(attempt) = attempt() {
+                    if why != StopReason::Cancel {
+                        attempt.note_out_of_time();
+                    }
+                    effects.stop(attempt);
+                }
+            }
             Phase::Delayed { .. } => self.report(transition, effects),
             end if end.state().is_terminal() => self.close(transition, effects),
             _ => {}

@@ -20,6 +20,8 @@ pub(crate) struct AttemptShared {
     pub(crate) began_at: Timestamp,
     /// Whether it was asked to stop.
     stopped: AtomicBool,
+    /// Whether it has exceeded its timeout or its work's deadline, also if it was cancelled since.
+    out_of_time: AtomicBool,
     /// Whether it has its slot and resources: not while it waits.
     holds: AtomicBool,
     /// Whether it ever had a child.
@@ -61,6 +63,7 @@ impl AttemptShared {
             scheduler,
             began_at,
             stopped: AtomicBool::new(false),
+            out_of_time: AtomicBool::new(false),
             holds: AtomicBool::new(true),
             has_children: AtomicBool::new(false),
             runner: AtomicWaker::new(),
@@ -77,6 +80,7 @@ impl AttemptShared {
         };
         own.began_at = began_at;
         *own.stopped.get_mut() = false;
+        *own.out_of_time.get_mut() = false;
         *own.holds.get_mut() = true;
         *own.has_children.get_mut() = false;
         // The waker stays: it is that of the same task.
@@ -176,6 +180,15 @@ impl AttemptShared {
             token.cancel();
         }
         self.runner.wake();
+    }
+
+    /// To be called under the scheduler's lock, as [`is_out_of_time`](Self::is_out_of_time).
+    pub(crate) fn note_out_of_time(&self) {
+        self.out_of_time.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.out_of_time.load(Ordering::Relaxed)
     }
 
     /// Acquire, with the release in `stop`.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    Phase, RetryPolicy, WorkOutcome, WorkScheduler, WorkSchedulerBuilder, WorkState, work_fn,
+    Phase, RetryPolicy, WorkOutcome, WorkScheduler, WorkSchedulerBuilder, WorkSpec, WorkState,
+    work_fn,
 };
 
 use crate::support::*;
@@ -14,6 +15,28 @@ fn with_grace(grace: Option<Duration>) -> WorkSchedulerBuilder {
     match grace {
         Some(grace) => builder.cancel_grace(grace),
         None => builder,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_gives_an_attempt_that_is_out_of_time_no_more_time() {
+    for (grace, dropped_at) in [(None, 100), (Some(ms(30)), 130)] {
+        let times_out = || deaf("late").timeout(ms(100));
+        let misses = || deaf("late").deadline(Instant::now() + ms(100));
+        for late in [times_out as fn() -> WorkSpec, misses] {
+            let late = late();
+            let mut scheduler = with_grace(grace).build().expect("slots");
+            let (work, handle) = (add(&scheduler, late), scheduler.handle());
+            let start = Instant::now();
+            // The engine sees both at once, and the cancel is the graver reason.
+            tokio::spawn(async move {
+                sleep(ms(100)).await;
+                handle.cancel(work);
+            });
+            let ended = timeout(secs(10), scheduler.run_until_done()).await;
+            assert_eq!(ended.map(|summary| summary.cancelled), Ok(1));
+            assert_eq!(start.elapsed(), ms(dropped_at));
+        }
     }
 }
 
@@ -92,7 +115,7 @@ async fn a_cancel_wins_over_a_timeout() {
     let work = add(&scheduler, deaf("work").timeout(ms(10)).retries(3));
     let handle = scheduler.handle();
     tokio::spawn(async move {
-        tokio::time::sleep(ms(50)).await;
+        sleep(ms(50)).await;
         assert!(handle.cancel(work), "it has not ended");
     });
     _ = scheduler.run_until_done().await;
@@ -145,9 +168,9 @@ async fn a_suspension_pauses_the_timeout_but_not_the_deadline() {
     let (mut scheduler, mut events) = watched(1);
     let waits = |name: &str| {
         work_fn(name, |ctx| async move {
-            tokio::time::sleep(ms(30)).await;
-            ctx.suspend(tokio::time::sleep(secs(10))).await?;
-            tokio::time::sleep(ms(30)).await;
+            sleep(ms(30)).await;
+            ctx.suspend(sleep(secs(10))).await?;
+            sleep(ms(30)).await;
             Ok(())
         })
     };
