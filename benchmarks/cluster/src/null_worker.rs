@@ -57,7 +57,13 @@ impl Duty {
             };
             let life = Life { worker: name.clone(), token: holds[0].token };
             let state = WorkerState::Up;
-            let worker = StoredWorker { life: life.clone(), slots, state, since_ms: 0 };
+            let worker = StoredWorker {
+                life: life.clone(),
+                slots,
+                offer: String::new(),
+                state,
+                since_ms: 0,
+            };
             transaction.orders().put_worker(&worker)?;
             Ok(life)
         });

@@ -1,5 +1,6 @@
 //! The verbs that lead and show a run: `run`, `resume`, `retry`, `cancel`.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use windlass_server::queue::queue_of;
 use windlass_server::{
     Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, Pause, RunError, RunOutcome,
     RunRecord, RunState, RunView, Store, ask, ask_to_pause, ask_to_retry, find_run, open_runs,
+    some_of,
 };
 use windlass_workflow::Workflow;
 
@@ -44,9 +46,25 @@ pub(crate) fn run(
     let Some((record, workflow)) = read_run(arguments, shown.form)? else {
         return Ok(Exit::Usage);
     };
+    warn_of_worker_keys(&workflow);
     let store = state::open(state)?;
     let options = shown.options(Verb::Run, &store);
     lead(Coordinator::submit_parsed(store, record, workflow)?, options)
+}
+
+/// Warns that a run in the foreground is executed here, whatever its steps ask of workers.
+fn warn_of_worker_keys(workflow: &Workflow) {
+    let names: BTreeSet<_> = {
+        let steps = workflow.plan().steps.iter().filter(|step| step.asks_for_worker());
+        steps.map(|step| step.declared.as_str()).collect()
+    };
+    if !names.is_empty() {
+        let names = plain(&some_of(names, 5));
+        eprintln!(
+            "warning: a run in the foreground has no workers, so `on`, `with` and `use` of `worker.…` are ignored: {names}; \
+             to heed them: windlass submit"
+        );
+    }
 }
 
 /// Reads the workflow file and returns the run to store. Returns none after printing its errors.

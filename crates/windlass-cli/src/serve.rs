@@ -51,6 +51,7 @@ pub(crate) fn serve(
             store: store.try_clone()?,
             name: host_name(),
             slots: service.slots(),
+            equipment: service.equipment_arguments(),
             lease: service.lease,
             form,
         };
@@ -150,6 +151,8 @@ struct WorkerKeeper {
     store: Store,
     name: String,
     slots: u32,
+    /// The arguments that say what it has besides slots.
+    equipment: Vec<String>,
     lease: Duration,
     form: Form,
 }
@@ -206,6 +209,7 @@ impl WorkerKeeper {
             .arg(self.store.dir())
             .args(["worker", "--own-session", "--idle", IDLE, "--name", &self.name])
             .args(["--slots", &self.slots.to_string(), "--lease", &lease])
+            .args(&self.equipment)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::options().append(true).open(&log)?)

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::service::{
-    Awaited, AwaitedEnd, SeenWorker, StoredWorker, Unled, await_ends, awaited, live_scheduler,
-    submit as store_run, workers as list_workers,
+    Awaited, AwaitedEnd, SeenWorker, StoredWorker, Unled, WorkersNeeded, await_ends, awaited,
+    live_scheduler, submit as store_run, workers as list_workers,
 };
 use windlass_server::{StepState, Store};
 
@@ -26,7 +26,11 @@ pub(crate) fn submit(
     arguments: &SubmitArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    submit_then(state, &arguments.run, &arguments.env, form, |_| Ok(()))
+    let workers = match arguments.wait_for_workers {
+        true => WorkersNeeded::Later,
+        false => WorkersNeeded::Now,
+    };
+    submit_then(state, &arguments.run, (&arguments.env, workers), form, |_| Ok(()))
 }
 
 /// Submits a run, and starts a scheduler if none is running.
@@ -35,20 +39,20 @@ pub(crate) fn detach(
     arguments: &RunArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    submit_then(state, arguments, &[], form, start_in_background)
+    submit_then(state, arguments, (&[], WorkersNeeded::Now), form, start_in_background)
 }
 
 /// Stores a run for the scheduler, calls `after`, and prints the run's id.
 fn submit_then(
     state: Option<&Path>,
     arguments: &RunArguments,
-    variables: &[String],
+    (variables, workers): (&[String], WorkersNeeded),
     form: Form,
     after: impl FnOnce(&mut Store) -> Result<(), Box<dyn Error>>,
 ) -> Result<Exit, Box<dyn Error>> {
     let Some((record, workflow)) = read_run(arguments, form)? else { return Ok(Exit::Usage) };
     let mut store = state::open(state)?;
-    let run = store_run(&mut store, record, workflow, variables)?;
+    let run = store_run(&mut store, record, workflow, variables, workers)?;
     let begun = after(&mut store);
     tell_submitted(&mut store, &run, form)?;
     begun.map(|()| Exit::Success)

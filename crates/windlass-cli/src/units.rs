@@ -27,7 +27,10 @@ pub(crate) fn print_units(
     let command = |verb: &str| {
         format!("{program} --state {store} {verb} --lease {}ms", service.lease.as_millis())
     };
-    let slots = service.slots.map(|slots| format!(" --slots {slots}")).unwrap_or_default();
+    let mut offer = service.slots.map(|slots| format!(" --slots {slots}")).unwrap_or_default();
+    for argument in service.equipment_arguments() {
+        offer += &format!(" {}", quoted(OsStr::new(&argument))?);
+    }
     let scheduler = format!(
         "[Unit]\n\
         Description=Windlass scheduler\n\n\
@@ -45,7 +48,7 @@ pub(crate) fn print_units(
         Description=Windlass worker\n\n\
         [Service]\n\
         Type=notify\n\
-        ExecStart={}{slots}\n\
+        ExecStart={}{offer}\n\
         # Only the worker is asked to end, and drains. Then everything that is left is killed.\n\
         KillMode=mixed\n\
         TimeoutStopSec={DRAIN}\n\

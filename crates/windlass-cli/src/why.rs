@@ -212,6 +212,7 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
         WaitReason::Workers { holders, .. } => {
             ReasonJson { holders: Some(holders.clone()), ..base("workers") }
         }
+        WaitReason::NoWorker { .. } => base("worker"),
         WaitReason::Step { place, kind } => ReasonJson {
             name: Some(&words.why.view.steps[*place].name),
             condition: Some(kind.word()),

@@ -29,6 +29,7 @@ pub(crate) fn worker(
         guardian: guardian_arguments(store.dir(), &name, service.lease),
         name,
         slots: service.slots(),
+        equipment: service.equipment(),
         lease: service.lease,
         idle: service.idle,
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::dag::{EdgeKind, EdgeOutcome};
 use crate::phase::Phase;
-use crate::{Timestamp, WorkId};
+use crate::{Timestamp, WorkId, WorkerId};
 
 /// The state of an engine at one moment, without what its submissions say.
 ///
@@ -79,6 +79,8 @@ pub struct WorkBase {
     pub after: Vec<EdgeBase>,
     /// Its times, if it has some.
     pub times: Option<TimesBase>,
+    /// The worker of its latest attempt.
+    pub worker: Option<WorkerId>,
 }
 
 /// An edge into a work.

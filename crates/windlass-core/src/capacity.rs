@@ -22,6 +22,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::placement::{WorkerIndex, Workers};
 use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 
 mod check;
@@ -37,6 +38,7 @@ mod reservation;
 mod reservations;
 mod view;
 mod watchers;
+mod workers;
 
 use client::Client;
 use counter::Counter;
@@ -90,6 +92,7 @@ pub struct CapacityTree {
     /// The number of declarations so far.
     revision: u64,
     recent: Option<Box<limits::Recent>>,
+    workers: Workers,
 }
 
 impl CapacityTree {
@@ -110,6 +113,7 @@ impl CapacityTree {
             timed: false,
             revision: 0,
             recent: None,
+            workers: Workers::default(),
         };
         tree.set_limits(Self::ROOT, limits);
         tree
@@ -132,7 +136,8 @@ impl CapacityTree {
         Ok(())
     }
 
-    /// Returns whether [`CapacityTree::try_take`] would succeed; counts a refusal if not.
+    /// Returns whether [`CapacityTree::try_take`] would succeed, and at which worker; counts a refusal if
+    /// not.
     #[inline]
     pub(crate) fn fit(
         &mut self,
@@ -140,9 +145,14 @@ impl CapacityTree {
         demand: &Demand,
         place: Place,
         now: Timestamp,
-    ) -> Result<(), Refusal> {
-        if self.can_take(client, demand, place, now) {
-            return Ok(());
+    ) -> Result<Option<WorkerIndex>, Refusal> {
+        if self.levels_have(client, demand, place, now) {
+            if demand.shape().is_none() {
+                return Ok(None);
+            }
+            if let Some(worker) = self.worker_for(client, demand, place) {
+                return Ok(Some(worker));
+            }
         }
         let refusal = self.shortages(client, demand, place, now);
         self.count_refusal(client, &refusal);
@@ -159,6 +169,12 @@ impl CapacityTree {
         place: Place,
         now: Timestamp,
     ) -> bool {
+        self.levels_have(client, demand, place, now)
+            && (demand.shape().is_none() || self.worker_for(client, demand, place).is_some())
+    }
+
+    #[inline]
+    fn levels_have(&self, client: ClientId, demand: &Demand, place: Place, now: Timestamp) -> bool {
         let before = self.bound(client, place);
         self.chain(self.level_of(client)).all(|level| {
             let counters = &self.levels[level.index()].counters;
@@ -347,7 +363,10 @@ impl CapacityTree {
                 }
             }
         }
-        Refusal { shortages }
+        let lacks_worker =
+            demand.shape().is_some() && self.worker_for(client, demand, place).is_none();
+        let shape = demand.shape().filter(|_| lacks_worker).cloned();
+        Refusal { shortages, shape }
     }
 
     fn count_refusal(&mut self, client: ClientId, refusal: &Refusal) {

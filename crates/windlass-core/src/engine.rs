@@ -35,6 +35,7 @@ mod graph;
 mod pause;
 mod state;
 mod view;
+mod workers;
 
 use admission::Admission;
 pub use admission::Arrival;
@@ -163,7 +164,8 @@ impl Engine {
         match input {
             Input::Begin(Grant { work, attempt }) => {
                 self.expect_granted(Grant { work, attempt })?;
-                self.record(world, Happening::Started { work, attempt });
+                let worker = self.admission.number_for(world.capacity, work);
+                self.record(world, Happening::Started { work, attempt, worker });
             }
             Input::HandBack(grant) => {
                 self.expect_granted(grant)?;

@@ -6,7 +6,7 @@
 use crate::capacity::CapacityTree;
 use crate::dag::EdgeKind;
 use crate::phase::{Phase, WorkState};
-use crate::{Amount, ClientId, LevelId, ResourceId, Timestamp, WorkId};
+use crate::{Amount, ClientId, LevelId, ResourceId, Timestamp, WorkId, WorkerId};
 
 /// Something that happened and cannot be derived from other facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub enum Happening {
         work: WorkId,
         /// The number of the attempt, from 1.
         attempt: u32,
+        /// Its worker, if attempts go to workers.
+        worker: Option<WorkerId>,
     },
     /// An attempt ended.
     Ended {

@@ -88,6 +88,11 @@ column_id! {
     ResourceId
 }
 column_id! {
+    /// The number of a worker within one [`Engine`](crate::Engine), which has a name for each, see
+    /// [`Engine::worker_name`](crate::Engine::worker_name).
+    WorkerId
+}
+column_id! {
     /// The id of a cost within one [`Engine`](crate::Engine); works of equal cost share it.
     CostId
 }

@@ -36,6 +36,8 @@ pub struct Extras {
     pub deadline: Option<Timestamp>,
     /// The delays before retries, if they differ from the configured ones.
     pub retry: Option<RetryPolicy>,
+    /// A dependency to whose worker the work goes, if that has one.
+    pub beside: Option<WorkId>,
 }
 
 impl Submission<'_> {

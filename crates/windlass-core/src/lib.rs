@@ -69,6 +69,7 @@ mod lock;
 mod metrics;
 mod nearest;
 mod phase;
+mod placement;
 mod queue;
 mod random;
 mod rate;
@@ -98,7 +99,7 @@ pub use dag::{EdgeKind, EdgeOutcome};
 pub use engine::{Arrival, Children, Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
-pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
+pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId, WorkerId};
 pub use input::{
     AddDependencyError, Begun, Dependency, Extras, Grant, Input, Outcome, Rejected, Submission,
     SubmissionError,
@@ -108,6 +109,7 @@ pub use lock::{Lock, LockAcquire};
 pub use metrics::Metrics;
 pub use nearest::{nearest, some_of};
 pub use phase::{Phase, StopReason, WorkState};
+pub use placement::{Intake, Lack, Selector, WORKER, WorkerKind, WorkerOffer};
 pub use random::Random;
 pub use rate::{Quota, Rate, RateError};
 pub use reason::Reason;

@@ -58,12 +58,18 @@ pub(crate) struct ReadyQueue {
     len: usize,
 }
 
-/// One resource at one level.
+/// What can refuse a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CounterKey {
-    pub(crate) level: LevelId,
-    pub(crate) resource: ResourceId,
+pub(crate) enum CounterKey {
+    /// One resource at one level.
+    Resource { level: LevelId, resource: ResourceId },
+    /// The workers, none of which has room for this cost. As an amount, the group wants
+    /// [`ONE_WORKER`].
+    Workers(CostId),
 }
+
+/// What a group wants that no worker has room for.
+pub(crate) const ONE_WORKER: Amount = Amount::ONE;
 
 /// The counter on which a group is blocked, and how much it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use crate::capacity::Shortage;
 use crate::input::Dependency;
+use crate::placement::WorkerKind;
 use crate::{Timestamp, WorkId};
 
 /// One reason why a work does not start. Once all its reasons are gone, it starts. `W` is what the caller
@@ -32,6 +33,14 @@ pub enum Reason<W = WorkId> {
         holders: Vec<W>,
         /// The work of this engine for which some of it is reserved.
         reserved_for: Option<W>,
+    },
+    /// No worker has room for the work.
+    Workers {
+        /// What each kind of worker lacks, the kind that lacks the least first; empty if there are no
+        /// workers.
+        kinds: Vec<WorkerKind>,
+        /// The work whose worker it has to go to.
+        beside: Option<W>,
     },
     /// The work is queued.
     Queued {
@@ -65,6 +74,7 @@ impl<W> Reason<W> {
                 let holders = holders.into_iter().map(&mut name).collect();
                 Reason::Short { shortage, holders, reserved_for: reserved_for.map(name) }
             }
+            Self::Workers { kinds, beside } => Reason::Workers { kinds, beside: beside.map(name) },
             Self::Queued { ahead, first } => Reason::Queued { ahead, first: name(first) },
             Self::Suspended => Reason::Suspended,
             Self::Children { open } => Reason::Children { open },

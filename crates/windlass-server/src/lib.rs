@@ -110,7 +110,7 @@ pub use users::user_name;
 
 pub use windlass_core::{
     Amount, Answer, EdgeKind, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken,
-    Timestamp, Token, Unprintable, WorkState, is_unprintable, nearest,
+    Timestamp, Token, Unprintable, WorkState, WorkerKind, is_unprintable, nearest, some_of,
 };
 pub use windlass_store::{
     Access, AttemptEnd, Blocker, Event, HoldState, Leftover, LimitError, LimitItems, LimitKind,

@@ -333,7 +333,11 @@ impl Addition {
         step.declared = self.name.unwrap_or_else(|| number.to_string());
         let before = self.after.iter().filter_map(|number| WorkId::new(*number));
         step.after = before
-            .map(|work| StepDependency { step: work.index(), kind: EdgeKind::Success })
+            .map(|work| StepDependency {
+                step: work.index(),
+                same_worker: false,
+                kind: EdgeKind::Success,
+            })
             .collect();
         step.gate.not_before_ms = self.not_before_ms;
         step.priority = self.priority;

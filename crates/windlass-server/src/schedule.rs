@@ -27,12 +27,15 @@ mod growth;
 mod history;
 mod limits;
 mod names;
+mod placing;
 mod reopening;
+mod worker_items;
 
 use self::deadlines::RunTimes;
 use self::growth::Growth;
 pub(crate) use self::history::RunHistory;
 use self::names::NameQueues;
+pub(crate) use self::worker_items::ItemNames;
 
 /// The reason for the failure of a step for which the run has no more time.
 pub(crate) const TOO_LATE: &str = "past the deadline of the run";
@@ -363,8 +366,7 @@ impl Schedule {
             _ => self.plan.steps.get(work.index()),
         };
         let step = step.expect("it is one of its works");
-        let cost =
-            self.capacity.look_within_plan(|tree| self.engine.cost(tree, &step.needs.resources));
+        let cost = self.capacity.cost(&mut self.engine, step);
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.ending.retry.count);
@@ -373,6 +375,11 @@ impl Schedule {
             timeout: step.ending.timeout,
             deadline: self.deadline(),
             retry: Some(step.ending.retry.policy()),
+            beside: step
+                .after
+                .iter()
+                .find(|on| on.same_worker)
+                .map(|on| WorkId::from_index(on.step)),
             ..Extras::default()
         };
         act(self, Submission { after: &after, cost, priority, retries, extras: Some(&extras) })
@@ -398,6 +405,7 @@ impl Schedule {
         if let Some(growth) = &mut self.growth {
             growth.note(&self.transitions[before..]);
         }
+        self.give_items_back(before);
         self.times.done = self.engine.is_done().then(|| self.times.done.unwrap_or(now));
         result
     }

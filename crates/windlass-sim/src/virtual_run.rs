@@ -250,7 +250,8 @@ impl<'a> VirtualRun<'a> {
             parent => parent.flatten(),
         };
         let WorkPlan { gated, timeout, deadline, .. } = *plan;
-        let extras = Extras { parent, gated, timeout, deadline, retry: plan.retry.policy };
+        let retry = plan.retry.policy;
+        let extras = Extras { parent, gated, timeout, deadline, retry, beside: None };
         let cost = match self.engine.cost(&self.capacity, needs) {
             Ok(cost) => cost,
             Err(error) => {

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use windlass_core::{
-    Amount, EdgeKind, Ending, Fact, Happening, LevelId, ResourceId, Timestamp, WorkId,
+    Amount, EdgeKind, Ending, Fact, Happening, LevelId, ResourceId, Timestamp, WorkId, WorkerId,
 };
 
 mod base;
@@ -44,31 +44,97 @@ pub(crate) struct StoredFact {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Stored {
-    Submitted { work: u64 },
-    EdgeAdded { from: u64, to: u64, kind: StoredKind },
-    Started { work: u64, attempt: u32 },
-    Succeeded { work: u64, attempt: u32 },
-    Failed { work: u64, attempt: u32 },
-    Retried { work: u64, attempt: u32, due: u64 },
-    Stopped { work: u64, attempt: u32 },
-    Interrupted { work: u64, attempt: u32 },
-    Suspended { work: u64, attempt: u32 },
-    WaitOver { work: u64, attempt: u32 },
-    Resumed { work: u64, attempt: u32 },
-    Joined { work: u64, attempt: u32 },
-    GateOpened { work: u64 },
-    GateRejected { work: u64 },
-    GateSkipped { work: u64 },
-    Reopened { work: u64 },
-    CancelAsked { work: u64 },
-    Halted { work: u64, attempt: u32 },
-    Continued { work: u64, attempt: u32 },
-    WorkPaused { work: u64 },
-    WorkUnpaused { work: u64 },
+    Submitted {
+        work: u64,
+    },
+    EdgeAdded {
+        from: u64,
+        to: u64,
+        kind: StoredKind,
+    },
+    Started {
+        work: u64,
+        attempt: u32,
+        /// Absent before there were workers, and where there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<u32>,
+    },
+    Succeeded {
+        work: u64,
+        attempt: u32,
+    },
+    Failed {
+        work: u64,
+        attempt: u32,
+    },
+    Retried {
+        work: u64,
+        attempt: u32,
+        due: u64,
+    },
+    Stopped {
+        work: u64,
+        attempt: u32,
+    },
+    Interrupted {
+        work: u64,
+        attempt: u32,
+    },
+    Suspended {
+        work: u64,
+        attempt: u32,
+    },
+    WaitOver {
+        work: u64,
+        attempt: u32,
+    },
+    Resumed {
+        work: u64,
+        attempt: u32,
+    },
+    Joined {
+        work: u64,
+        attempt: u32,
+    },
+    GateOpened {
+        work: u64,
+    },
+    GateRejected {
+        work: u64,
+    },
+    GateSkipped {
+        work: u64,
+    },
+    Reopened {
+        work: u64,
+    },
+    CancelAsked {
+        work: u64,
+    },
+    Halted {
+        work: u64,
+        attempt: u32,
+    },
+    Continued {
+        work: u64,
+        attempt: u32,
+    },
+    WorkPaused {
+        work: u64,
+    },
+    WorkUnpaused {
+        work: u64,
+    },
     Paused {},
     Unpaused {},
-    LimitSet { level: u32, resource: u32, steps: u64 },
-    Forgotten { work: u64 },
+    LimitSet {
+        level: u32,
+        resource: u32,
+        steps: u64,
+    },
+    Forgotten {
+        work: u64,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,7 +150,7 @@ enum StoredKind {
 /// ```
 /// use windlass_core::{Fact, Happening, Timestamp, WorkId};
 ///
-/// let what = Happening::Started { work: WorkId::new(2).unwrap(), attempt: 1 };
+/// let what = Happening::Started { work: WorkId::new(2).unwrap(), attempt: 1, worker: None };
 /// let fact = Fact { at: Timestamp::from_nanos(5), what };
 /// let text = windlass_store::encode(&fact);
 /// assert_eq!(text, r#"{"at":5,"started":{"work":2,"attempt":1}}"#);
@@ -111,7 +177,10 @@ fn stored(happening: Happening) -> Stored {
         Happening::EdgeAdded { from, to, kind } => {
             Stored::EdgeAdded { from: from.get(), to: to.get(), kind: kind.into() }
         }
-        Happening::Started { work, attempt } => Stored::Started { work: work.get(), attempt },
+        Happening::Started { work, attempt, worker } => {
+            let worker = worker.map(WorkerId::number);
+            Stored::Started { work: work.get(), attempt, worker }
+        }
         Happening::Ended { work, attempt, ending } => ended(work.get(), attempt, ending),
         Happening::Suspended { work, attempt } => Stored::Suspended { work: work.get(), attempt },
         Happening::WaitOver { work, attempt } => Stored::WaitOver { work: work.get(), attempt },
@@ -174,7 +243,9 @@ fn happening(stored: Stored) -> Option<Happening> {
         Stored::EdgeAdded { from, to, kind } => {
             Happening::EdgeAdded { from: id(from)?, to: id(to)?, kind: kind.into() }
         }
-        Stored::Started { work, attempt } => Happening::Started { work: id(work)?, attempt },
+        Stored::Started { work, attempt, worker } => {
+            Happening::Started { work: id(work)?, attempt, worker: worker.map(WorkerId::new) }
+        }
         Stored::Succeeded { work, attempt } => ended(work, attempt, Ending::Success)?,
         Stored::Failed { work, attempt } => ended(work, attempt, Ending::Failed)?,
         Stored::Retried { work, attempt, due } => {

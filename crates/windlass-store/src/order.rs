@@ -72,6 +72,8 @@ pub struct StoredWorker {
     pub life: Life,
     /// How many commands it executes at a time.
     pub slots: u32,
+    /// What it has besides slots, and its labels, in words of scheduler and worker.
+    pub offer: String,
     /// Whether it takes new orders.
     pub state: WorkerState,
     /// When it began, in milliseconds since the Unix epoch, for display.

@@ -363,6 +363,10 @@ pub trait OrderTables {
     fn delete_worker(&self, life: &Life) -> Result<(), StoreError>;
     /// Returns the workers, by name.
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError>;
+    /// Names a worker that facts of a run mean by a number.
+    fn name_worker(&self, run: &str, number: u32, name: &str) -> Result<(), StoreError>;
+    /// Returns the names of the workers of a run, in the order of their numbers.
+    fn worker_names(&self, run: &str) -> Result<Vec<String>, StoreError>;
 }
 
 /// Queues, the steps that were added to them, and the bases of their journals.

@@ -14,6 +14,7 @@ pub(crate) use table::{
 };
 pub(crate) use value::{
     NamesOr, OneOrMany, ParamEntry, ParamTable, Quantity, ResourceEntry, ResourceTable, Scalar,
+    WorkersEntry,
 };
 
 use crate::plan::OnFailure;

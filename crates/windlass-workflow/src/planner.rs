@@ -14,6 +14,7 @@ mod index;
 mod literals;
 mod outputs;
 mod params;
+mod placement;
 mod resources;
 mod scope;
 mod steps;

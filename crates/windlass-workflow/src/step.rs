@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{Amount, EdgeKind, ResourceCost, RetryPolicy};
+use windlass_core::{Amount, EdgeKind, ResourceCost, RetryPolicy, Selector, WORKER};
 
 use crate::planner::{CRASH_LIMIT, LOG_LIMIT_BYTES};
 use crate::resource::SHARED;
@@ -57,6 +57,15 @@ pub struct Step {
 }
 
 impl Step {
+    /// Returns whether it asks for a certain worker, or something of one. A run in the foreground has no
+    /// workers.
+    #[must_use]
+    pub fn asks_for_worker(&self) -> bool {
+        self.needs.of_worker().next().is_some()
+            || self.needs.on != Selector::default()
+            || self.after.iter().any(|edge| edge.same_worker)
+    }
+
     /// Returns a step that runs a command, with the defaults for everything else.
     ///
     /// ```
@@ -79,6 +88,7 @@ impl Step {
                 resources: ResourceCost::new(),
                 locks: Vec::new(),
                 semaphores: Vec::new(),
+                on: Selector::default(),
             },
             execution: Execution {
                 run,
@@ -130,6 +140,8 @@ pub struct Needs {
     pub locks: Vec<Template>,
     /// The slots of semaphores.
     pub semaphores: Vec<SemaphoreSlots>,
+    /// Which workers it may go to.
+    pub on: Selector,
 }
 
 impl Needs {
@@ -137,6 +149,12 @@ impl Needs {
     pub fn limits(&self) -> impl Iterator<Item = (&str, Amount)> {
         let shared = |(name, amount)| Some((str::strip_prefix(name, SHARED)?, amount));
         self.resources.iter().filter_map(shared).filter(|(_, amount)| *amount > Amount::ZERO)
+    }
+
+    /// Returns the resources of its worker, by the worker's names.
+    pub fn of_worker(&self) -> impl Iterator<Item = (&str, Amount)> {
+        let own = |(name, amount)| Some((str::strip_prefix(name, WORKER)?, amount));
+        self.resources.iter().filter_map(own).filter(|(_, amount)| *amount > Amount::ZERO)
     }
 }
 
@@ -180,6 +198,8 @@ pub struct StepEnding {
 pub struct StepDependency {
     /// The index of the other step in [`Plan::steps`](crate::Plan::steps).
     pub step: usize,
+    /// Whether the step goes to the worker that has executed the other one.
+    pub same_worker: bool,
     /// The end of the other step that counts. A skipped step has succeeded.
     pub kind: EdgeKind,
 }

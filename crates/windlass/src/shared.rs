@@ -207,6 +207,7 @@ impl Shared {
             timeout: spec.and_then(|spec| spec.timeout),
             deadline: spec.and_then(|spec| spec.deadline).map(|at| self.timestamp(at)),
             retry: spec.and_then(|spec| spec.policy),
+            beside: None,
         })
     }
 

@@ -5,8 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use windlass_server::Amount;
+use windlass_server::service::{Equipment, Supply};
 
 use super::RunArguments;
+use super::limits::size;
 use super::values::{duration, slots};
 
 #[derive(Args)]
@@ -18,12 +21,16 @@ pub(crate) struct SubmitArguments {
     /// VIRTUAL_ENV
     #[arg(long = "env", value_name = "NAME", value_parser = variable)]
     pub(crate) env: Vec<String>,
+
+    /// Accept steps that no worker could ever execute; they wait until one joins that can
+    #[arg(long)]
+    pub(crate) wait_for_workers: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct ServeArguments {
     /// Start no worker; the steps wait for one that `windlass worker` starts
-    #[arg(long, conflicts_with = "slots")]
+    #[arg(long, conflicts_with_all = ["slots", "resources", "items", "labels"])]
     pub(crate) no_worker: bool,
 
     /// Print systemd user units for a scheduler and a worker, or one of them, and start nothing
@@ -72,6 +79,18 @@ pub(crate) struct ServiceArguments {
     #[arg(long, value_name = "N", value_parser = slots)]
     pub(crate) slots: Option<u32>,
 
+    /// Let the worker's steps share this much of a resource: use = { "worker.NAME" = 1 } takes of it
+    #[arg(long = "resource", value_name = "NAME=AMOUNT", value_parser = resource)]
+    resources: Vec<(String, Amount)>,
+
+    /// Let each of the worker's steps have items of a resource of its own, named in $WINDLASS_WORKER_NAME
+    #[arg(long = "items", value_name = "NAME=ITEM,…", value_parser = items)]
+    items: Vec<(String, Vec<String>)>,
+
+    /// Give the worker a label: on = { KEY = "VALUE" } sends a step to a worker that has it
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+
     /// Count this process as dead after this long without a heartbeat
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub(crate) lease: Duration,
@@ -86,6 +105,28 @@ pub(crate) struct ServiceArguments {
 }
 
 impl ServiceArguments {
+    /// Returns what the worker has besides slots.
+    pub(crate) fn equipment(&self) -> Equipment {
+        let amounts = self.resources.iter();
+        let amounts = amounts.map(|(name, amount)| (name.clone(), Supply::Steps(amount.steps())));
+        let items = self.items.iter();
+        let items = items.map(|(name, items)| (name.clone(), Supply::Items(items.clone())));
+        let mut equipment = Equipment::default();
+        equipment.resources.extend(amounts.chain(items));
+        equipment.labels.extend(self.labels.iter().cloned());
+        equipment
+    }
+
+    /// Returns the arguments that give a worker the same equipment.
+    pub(crate) fn equipment_arguments(&self) -> Vec<String> {
+        let resources = self.resources.iter();
+        let resources = resources.map(|(name, amount)| format!("--resource={name}={amount}"));
+        let items = self.items.iter();
+        let items = items.map(|(name, items)| format!("--items={name}={}", items.join(",")));
+        let labels = self.labels.iter().map(|(key, value)| format!("--label={key}={value}"));
+        resources.chain(items).chain(labels).collect()
+    }
+
     pub(crate) fn slots(&self) -> u32 {
         let cpus = || thread::available_parallelism().map_or(1, NonZero::get);
         self.slots.unwrap_or_else(|| u32::try_from(cpus()).unwrap_or(u32::MAX))
@@ -98,6 +139,50 @@ impl ServiceArguments {
             let _ = rustix::process::setsid();
         }
     }
+}
+
+/// Reads how much a worker has of a resource.
+fn resource(text: &str) -> Result<(String, Amount), String> {
+    let (name, amount) = text.split_once('=').ok_or("write it as NAME=AMOUNT, such as gpu=4")?;
+    Ok((resource_name(name)?, size(amount)?))
+}
+
+/// Reads the items that a worker has of a resource.
+fn items(text: &str) -> Result<(String, Vec<String>), String> {
+    let (name, items) = text.split_once('=').ok_or("write it as NAME=ITEM,…, such as gpu=0,1")?;
+    let items: Vec<_> = items.split(',').map(str::to_owned).collect();
+    if items.iter().any(String::is_empty) {
+        return Err("an item is empty; write them as in gpu=0,1".to_owned());
+    }
+    if let Some(twice) = items.iter().enumerate().find(|(at, item)| items[..*at].contains(item)) {
+        return Err(format!("the item {} is there twice", twice.1));
+    }
+    Ok((resource_name(name)?, items))
+}
+
+/// Reads the name of a worker's resource, with or without `worker.`.
+fn resource_name(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("worker.").unwrap_or(text);
+    match name {
+        "slots" => Err("how many steps the worker executes at once is --slots".to_owned()),
+        name if is_plain(name) => Ok(name.to_owned()),
+        _ => Err("a name has letters, digits, dots, dashes and underscores".to_owned()),
+    }
+}
+
+/// Reads a label of a worker.
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if is_plain(key) && !value.is_empty() => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err("write it as KEY=VALUE, such as zone=a".to_owned()),
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    name.starts_with(char::is_alphanumeric) && name.chars().all(plain)
 }
 
 /// Reads the name of an environment variable.

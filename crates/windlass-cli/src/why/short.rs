@@ -17,6 +17,7 @@ pub(super) fn short(reason: &WaitReason, view: &RunView, times: &Times) -> Strin
         WaitReason::NoScheduler => "scheduler".to_owned(),
         WaitReason::Workers { slots: 0, .. } => "worker".to_owned(),
         WaitReason::Workers { .. } => "slot of a worker".to_owned(),
+        WaitReason::NoWorker { .. } => "worker that can take it".to_owned(),
         WaitReason::Step { place, .. } => format!("step {}", view.steps[*place].name),
         WaitReason::Guard { guard, .. } => guarded(guard),
         WaitReason::Time { at_ms } => format!("time, {}", times.ahead(*at_ms)),

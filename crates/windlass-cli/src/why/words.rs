@@ -2,7 +2,7 @@
 
 use windlass_server::{
     Amount, AttemptEnd, AttemptView, EdgeKind, Explanation, HolderLabel, HolderView, Name,
-    RunState, Skipped, StepExplanation, StepState, StepView, WaitReason, step_argument,
+    RunState, Skipped, StepExplanation, StepState, StepView, WaitReason, WorkerKind, step_argument,
 };
 
 use crate::limits::amount_text;
@@ -97,6 +97,7 @@ impl Words<'_> {
                 "no worker is running; start one with: windlass worker".to_owned()
             }
             WaitReason::Workers { slots, others, holders } => workers(*slots, *others, holders),
+            WaitReason::NoWorker { kinds, beside } => no_worker(kinds, beside.as_deref()),
             WaitReason::Interrupted => {
                 format!("the run is interrupted; to resume: windlass resume {run}")
             }
@@ -392,6 +393,14 @@ fn workers(slots: u64, others: u64, holders: &[String]) -> String {
     });
     let by: Vec<_> = own.into_iter().chain(others).collect();
     format!("{all} in use by {}", by.join(" and "))
+}
+
+/// Says why no worker takes a step: what each kind of worker lacks.
+fn no_worker(kinds: &[WorkerKind], beside: Option<&str>) -> String {
+    let beside = beside.map(|step| format!(" that has executed {}", plain(step)));
+    let head = format!("no worker{} has room", beside.unwrap_or_default());
+    let kinds: Vec<_> = kinds.iter().map(|kind| plain(&kind.to_string())).collect();
+    format!("{head}: {}", kinds.join("; "))
 }
 
 fn resource(reason: &WaitReason) -> String {

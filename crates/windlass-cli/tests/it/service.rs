@@ -20,6 +20,7 @@ mod full;
 mod handing_over;
 mod idle;
 mod pausing;
+mod placing;
 mod queue;
 mod store_loss;
 mod submitting;

@@ -20,6 +20,7 @@ impl CapacityTree {
         self.check_reservations();
         self.check_watchers();
         self.check_tenants();
+        self.workers.check();
     }
 
     /// What is in use at a level is the sum over the clients at and below it.

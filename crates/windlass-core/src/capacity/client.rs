@@ -48,6 +48,7 @@ impl CapacityTree {
             level.counters.iter_mut().for_each(|counter| counter.unwatch(client));
         });
         let mut wakes = self.withdraw(client);
+        self.workers.remove_client(client);
         self.land(client, self.client(client).in_flight);
         let Client { level, held, .. } = self.clients[client.index()].take().expect(IS_HERE);
         for (resource, held) in held.into_iter().enumerate().filter(|(_, held)| *held != 0) {

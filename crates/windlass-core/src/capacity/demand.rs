@@ -1,15 +1,21 @@
-//! A cost checked against a tree.
+//! A cost checked against a tree, and what of it a worker has to have.
 //!
 //! Most costs name few resources and are taken very often, so small ones are stored inline.
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
+use crate::placement::Shape;
 use crate::{Amount, ResourceId};
 
 /// A cost checked against a tree: it has resource ids instead of names, and no amounts of 0.
 #[derive(Clone)]
-pub struct Demand(Amounts);
+pub struct Demand {
+    amounts: Amounts,
+    /// What it asks of a worker, if it goes to one.
+    shape: Option<Arc<Shape>>,
+}
 
 type Entry = (ResourceId, Amount);
 const FEW: usize = 3;
@@ -27,6 +33,16 @@ impl Demand {
         self.amounts().iter().copied()
     }
 
+    #[inline]
+    pub(crate) fn shape(&self) -> Option<&Arc<Shape>> {
+        self.shape.as_ref()
+    }
+
+    /// Returns the same demand, for a worker of this shape.
+    pub(crate) fn with_shape(self, shape: Arc<Shape>) -> Self {
+        Self { shape: Some(shape), ..self }
+    }
+
     /// Creates a demand from amounts in the order of their resources, without those that are 0.
     pub(super) fn of<E>(amounts: impl Iterator<Item = Result<Entry, E>>) -> Result<Self, E> {
         let mut demand = Self::default();
@@ -41,7 +57,7 @@ impl Demand {
     }
 
     fn push(&mut self, entry: Entry) {
-        match &mut self.0 {
+        match &mut self.amounts {
             Amounts::Few { count, amounts } if *count < FEW => {
                 amounts[*count] = entry;
                 *count += 1;
@@ -53,19 +69,19 @@ impl Demand {
     #[cold]
     fn push_behind_many(&mut self, entry: Entry) {
         let many = self.amounts().iter().copied().chain([entry]).collect();
-        self.0 = Amounts::Many(many);
+        self.amounts = Amounts::Many(many);
     }
 
     #[inline]
     fn amounts(&self) -> &[Entry] {
-        match &self.0 {
+        match &self.amounts {
             Amounts::Few { count, amounts } => &amounts[..*count],
             Amounts::Many(amounts) => amounts,
         }
     }
 
     fn amounts_mut(&mut self) -> &mut [Entry] {
-        match &mut self.0 {
+        match &mut self.amounts {
             Amounts::Few { count, amounts } => &mut amounts[..*count],
             Amounts::Many(amounts) => amounts,
         }
@@ -75,7 +91,7 @@ impl Demand {
 impl Default for Demand {
     fn default() -> Self {
         let nothing = (ResourceId(0), Amount::ZERO);
-        Self(Amounts::Few { count: 0, amounts: [nothing; FEW] })
+        Self { amounts: Amounts::Few { count: 0, amounts: [nothing; FEW] }, shape: None }
     }
 }
 
@@ -87,7 +103,7 @@ impl fmt::Debug for Demand {
 
 impl PartialEq for Demand {
     fn eq(&self, other: &Self) -> bool {
-        self.amounts() == other.amounts()
+        (self.amounts(), &self.shape) == (other.amounts(), &other.shape)
     }
 }
 
@@ -95,7 +111,7 @@ impl Eq for Demand {}
 
 impl Ord for Demand {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.amounts().cmp(other.amounts())
+        self.amounts().cmp(other.amounts()).then_with(|| self.shape.cmp(&other.shape))
     }
 }
 

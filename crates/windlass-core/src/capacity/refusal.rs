@@ -1,7 +1,10 @@
 //! The position of a demand in the queue, and the refusals and errors of a tree.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
+use crate::placement::Shape;
 use crate::{Amount, LevelId, ResourceId, Timestamp};
 
 /// The position of a demand in its client's queue, which decides which reservations bind it.
@@ -31,8 +34,10 @@ impl Place {
 /// The reasons for which a demand was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The shortages, from the client's level upwards; never empty.
+    /// The shortages, from the client's level upwards; empty if only a worker is missing.
     pub shortages: Vec<Shortage>,
+    /// What no worker has room for.
+    pub(crate) shape: Option<Arc<Shape>>,
 }
 
 /// A resource of which one level had too little.

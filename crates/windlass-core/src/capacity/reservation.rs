@@ -89,7 +89,7 @@ impl CapacityTree {
     }
 
     /// Returns the turn of the client's reservation, or the one that its next reservation would have.
-    fn turn_of(&self, client: ClientId) -> u64 {
+    pub(super) fn turn_of(&self, client: ClientId) -> u64 {
         let reservation = self.client(client).reservation.as_ref();
         let next = || turn(self.client(client).priority, self.turns.starting + 1);
         reservation.map_or_else(next, |reservation| reservation.turn)
@@ -152,6 +152,9 @@ impl CapacityTree {
             .extend(refusal.shortages.iter().map(|short| (short.level, short.resource)));
         reservation.counters.sort_unstable();
         reservation.counters.dedup();
+        if let Some(shape) = &refusal.shape {
+            self.workers.reserve(client, turn, shape);
+        }
         in_order(wakes)
     }
 
@@ -183,6 +186,7 @@ impl CapacityTree {
             counter.unwatch_from(client, reservation.turn);
             wake(counter, &mut wakes);
         }
+        self.workers.withdraw(client);
         in_order(wakes)
     }
 

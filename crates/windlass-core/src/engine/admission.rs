@@ -9,19 +9,26 @@
 
 use super::costs::Costs;
 use super::effects::Move;
-use super::state::Work;
+use super::state::{At, Work};
 use super::{EngineConfig, Order};
 use crate::capacity::{CapacityTree, CostError, Demand, Place, Refusal, Shortage};
 use crate::fact::World;
 use crate::metrics::AdmissionCounts;
 use crate::phase::{Phase, Step};
-use crate::queue::{Candidate, CounterKey, QueueKind, Queues, Unwatched, WatchState};
-use crate::{Ageing, Amount, ClientId, CostId, ResourceCost, Timestamp, WorkId};
+use crate::placement::Selector;
+use crate::queue::{
+    Candidate, CounterKey, Listing, ONE_WORKER, QueueKind, Queues, Unwatched, WatchState,
+};
+use crate::{
+    Ageing, Amount, ClientId, CostId, ResourceCost, Timestamp, WorkId, WorkerId, WorkerKind,
+};
 
 mod clock;
+mod placed;
 mod transfer;
 
 use clock::TreeClock;
+use placed::Placed;
 pub use transfer::Arrival;
 
 /// The queues of an engine, and its use of the capacity.
@@ -40,6 +47,7 @@ pub(super) struct Admission {
     /// Set after a search that found nothing, until the queues or the capacity change.
     idle: Option<Idle>,
     counts: AdmissionCounts,
+    placed: Placed,
 }
 
 /// When a search that found nothing would find nothing again.
@@ -92,6 +100,7 @@ impl Admission {
             pending_reservation: None,
             idle: None,
             counts: AdmissionCounts::default(),
+            placed: Placed::default(),
         }
     }
 
@@ -104,6 +113,32 @@ impl Admission {
         self.costs.number(capacity, capacity.level_of(self.client), cost)
     }
 
+    /// As [`Admission::cost`], for works that go to workers.
+    pub(super) fn placed_cost(
+        &mut self,
+        capacity: &mut CapacityTree,
+        cost: &ResourceCost,
+        on: &Selector,
+    ) -> Result<CostId, CostError> {
+        let level = capacity.level_of(self.client);
+        let demand = capacity.placed_demand(level, &Costs::with_slot(cost), on)?;
+        Ok(self.costs.number_of(demand))
+    }
+
+    /// Returns the number of the worker at which a work starts that was granted, or found just now.
+    #[inline]
+    pub(super) fn number_for(&mut self, capacity: &CapacityTree, work: WorkId) -> Option<WorkerId> {
+        self.placed.number_for(capacity, work)
+    }
+
+    pub(super) fn placed(&self) -> &Placed {
+        &self.placed
+    }
+
+    pub(super) fn placed_mut(&mut self) -> &mut Placed {
+        &mut self.placed
+    }
+
     /// As [`Costs::may_be_vacated`].
     #[inline]
     pub(super) fn costs_may_be_vacated(&self, works: usize) -> bool {
@@ -112,7 +147,8 @@ impl Admission {
 
     /// Forgets the costs that are not in use, and their groups in the queues.
     pub(super) fn vacate_costs(&mut self, used: impl Iterator<Item = CostId>) {
-        for cost in self.costs.vacate(used) {
+        let pinned: Vec<_> = self.placed.pinned_costs().collect();
+        for cost in self.costs.vacate(used.chain(pinned)) {
             self.queues.vacate(cost);
         }
     }
@@ -195,7 +231,8 @@ impl Admission {
     ) {
         let Some(queue) = queue_of(step.from) else { return };
         self.idle = None;
-        self.queues.remove(queue, entry.listing(), step.place, now);
+        self.queues.remove(queue, self.listing(step.work, entry), step.place, now);
+        self.placed.unpin(step.work);
         self.pending_reservation.take_if(|(owner, _)| *owner == step.work);
         if self.reserved_for == Some(step.work) {
             self.withdraw(world);
@@ -204,11 +241,38 @@ impl Admission {
 
     /// Adds a work to the queue of its phase, if it has one.
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
+    pub(super) fn enqueue(
+        &mut self,
+        capacity: &mut CapacityTree,
+        now: Timestamp,
+        work: WorkId,
+        entry: &Work,
+        at: At,
+    ) {
         if let Some(queue) = queue_of(entry.phase()) {
             self.idle = None;
-            self.queues.insert(queue, entry.listing(), entry.waiting(work), now);
+            self.pin(capacity, work, entry, at);
+            self.queues.insert(queue, self.listing(work, entry), entry.waiting(work), now);
         }
+    }
+
+    /// Has a work queued under a cost of its own if it has to go to a certain worker.
+    fn pin(&mut self, capacity: &mut CapacityTree, work: WorkId, entry: &Work, at: At) {
+        let Some(worker) = at.pin else { return };
+        if let Some(name) = self.placed.name_of(worker) {
+            let demand = self.costs.demand(entry.cost);
+            let Some(shape) = demand.shape() else { return };
+            let pinned = demand.clone().with_shape(capacity.workers_mut().pinned(shape, name));
+            let cost = self.costs.number_of(pinned);
+            self.placed.pin(work, cost);
+        }
+    }
+
+    /// Returns the keys under which a work is queued.
+    #[inline]
+    fn listing(&self, work: WorkId, entry: &Work) -> Listing {
+        let own = entry.listing();
+        Listing { cost: self.placed.pinned(work).unwrap_or(own.cost), ..own }
     }
 
     /// Takes or releases the cost of the work. A grant has taken it already; a replayed start has
@@ -219,7 +283,7 @@ impl Admission {
         &mut self,
         world: &mut World<'_>,
         now: Timestamp,
-        Move { from, step, .. }: Move,
+        Move { work, from, step, at, .. }: Move,
         entry: &Work,
     ) {
         let (held, holds) = (from.holds(), entry.phase().holds());
@@ -228,6 +292,10 @@ impl Admission {
         }
         let demand = self.costs.demand(entry.cost);
         let there = self.clock.there(now);
+        match holds {
+            true => self.placed.take(world.capacity, self.client, work, demand, at.latest),
+            false => self.placed.give_back(world.capacity, self.client, work, demand),
+        }
         match (holds, from, step) {
             (true, _, Step::Resume) => world.capacity.take_again(self.client, demand),
             (true, _, _) => world.capacity.take(self.client, demand, there),
@@ -242,7 +310,7 @@ impl Admission {
                     let own = world.capacity.level_of(self.client);
                     for level in world.capacity.levels_from(own) {
                         for (resource, _) in demand.iter() {
-                            let counter = CounterKey { level, resource };
+                            let counter = CounterKey::Resource { level, resource };
                             self.queues.unblock_at(counter, WatchState::Kept);
                         }
                     }
@@ -256,9 +324,11 @@ impl Admission {
     }
 
     /// Takes what a restored work holds; rates were charged for it before.
-    pub(super) fn hold_again(&self, world: &mut World<'_>, entry: &Work) {
+    pub(super) fn hold_again(&mut self, world: &mut World<'_>, work: WorkId, entry: &Work, at: At) {
         if entry.phase().holds() {
-            world.capacity.take_again(self.client, self.costs.demand(entry.cost));
+            let demand = self.costs.demand(entry.cost);
+            self.placed.take(world.capacity, self.client, work, demand, at.latest);
+            world.capacity.take_again(self.client, demand);
         }
     }
 
@@ -275,8 +345,18 @@ impl Admission {
             return true;
         }
         let room = |counter| self.room(capacity, now, counter, Position::First.place(queue));
-        let must_reserve =
-            self.reserved_for != Some(first.work) && self.binds_another(capacity, queue, first);
+        // The first is never passed over because nothing was offered to it.
+        if let Some((CounterKey::Workers(cost), _)) = self.queues.refused_by(queue, first)
+            && capacity
+                .worker_for(self.client, self.demand(cost), Position::First.place(queue))
+                .is_some()
+        {
+            return true;
+        }
+        let must_reserve = match self.reserved_for == Some(first.work) {
+            true => capacity.workers().may_reserve(self.client),
+            false => self.binds_another(capacity, queue, first),
+        };
         must_reserve || self.queues.may_fit(queue, first, room)
     }
 
@@ -290,9 +370,10 @@ impl Admission {
         capacity: &CapacityTree,
         now: Timestamp,
     ) -> Option<(QueueKind, Candidate)> {
-        let (client, there) = (self.client, self.clock.there(now));
-        self.queues.first_open(now, |queue, CounterKey { level, resource }| {
-            capacity.room(client, level, resource, Position::Later.place(queue), there)
+        let Self { queues, costs, clock, client, .. } = self;
+        let there = clock.there(now);
+        queues.first_open(now, |queue, counter| {
+            room(costs, capacity, *client, counter, Position::Later.place(queue), there)
         })
     }
 
@@ -303,7 +384,7 @@ impl Admission {
         counter: CounterKey,
         place: Place,
     ) -> i128 {
-        capacity.room(self.client, counter.level, counter.resource, place, self.clock.there(now))
+        room(&self.costs, capacity, self.client, counter, place, self.clock.there(now))
     }
 
     /// Returns whether a work fits; blocks its group if not.
@@ -318,17 +399,23 @@ impl Admission {
         let demand = self.costs.demand(candidate.cost);
         let there = self.clock.there(now);
         match world.capacity.fit(self.client, demand, turn.place(queue), there) {
-            Ok(()) => {
+            Ok(worker) => {
+                self.placed.choose(worker);
                 self.counts.passed_over += u64::from(turn == Position::Later);
                 true
             }
             Err(refusal) => {
-                let Shortage { level, resource, wanted, .. } = refusal.shortages[0];
+                let (counter, wanted) = match refusal.shortages.first() {
+                    Some(&Shortage { level, resource, wanted, .. }) => {
+                        (CounterKey::Resource { level, resource }, wanted)
+                    }
+                    None => (CounterKey::Workers(candidate.cost), ONE_WORKER),
+                };
                 self.counts.refusals += 1;
                 if turn == Position::First {
                     self.reserve(world, queue, candidate, refusal);
                 }
-                self.queues.block(queue, candidate, CounterKey { level, resource }, wanted);
+                self.queues.block(queue, candidate, counter, wanted);
                 false
             }
         }
@@ -363,7 +450,8 @@ impl Admission {
         self.counts.reservations += 1;
         let is_another = self.reserved_for != Some(first.work);
         let mut changed = self.reserved_at(world.capacity);
-        let key = |&Shortage { level, resource, .. }: &Shortage| CounterKey { level, resource };
+        let key =
+            |&Shortage { level, resource, .. }: &Shortage| CounterKey::Resource { level, resource };
         changed.extend(refusal.shortages.iter().map(key));
         let owner = first.work.get();
         let wakes = match queue {
@@ -387,7 +475,7 @@ impl Admission {
     /// Returns the counters that reserve something for this engine.
     fn reserved_at(&self, capacity: &CapacityTree) -> Vec<CounterKey> {
         let counters = capacity.reserved_counters(self.client).iter();
-        counters.map(|&(level, resource)| CounterKey { level, resource }).collect()
+        counters.map(|&(level, resource)| CounterKey::Resource { level, resource }).collect()
     }
 
     /// Watches counters that refused works, and records when time will make room, after nothing was
@@ -398,8 +486,16 @@ impl Admission {
         let is_timed = world.capacity.is_timed();
         let first = if is_timed { self.queues.first(now) } else { None };
         let first = first.and_then(|(queue, first)| self.queues.refused_by(queue, first));
+        let costs = &self.costs;
         self.queues.watch_blocked(which, |counter, watch, least| {
-            let CounterKey { level, resource } = counter;
+            let (level, resource) = match counter {
+                CounterKey::Resource { level, resource } => (level, resource),
+                // A cost may have another shape than when it was watched.
+                CounterKey::Workers(cost) => {
+                    world.capacity.watch_workers(client, cost.number(), costs.demand(cost));
+                    return None;
+                }
+            };
             if watch == WatchState::Gone {
                 world.capacity.watch_in_turn(client, level, resource);
             }
@@ -511,6 +607,23 @@ impl Admission {
         capacity.shortages(self.client, self.demand(entry.cost), place, there).shortages
     }
 
+    /// Returns what each kind of worker lacks for a queued work; nothing if one has room, or it goes to none.
+    pub(super) fn lacking_workers(
+        &self,
+        capacity: &CapacityTree,
+        work: WorkId,
+        entry: &Work,
+        place: Place,
+    ) -> Vec<WorkerKind> {
+        let cost = self.listing(work, entry).cost;
+        capacity.lacking_workers(self.client, self.demand(cost), place)
+    }
+
+    /// Returns whether a queued work goes to workers, of which there are none.
+    pub(super) fn has_no_worker(&self, capacity: &CapacityTree, entry: &Work) -> bool {
+        self.demand(entry.cost).shape().is_some() && capacity.workers().names().next().is_none()
+    }
+
     /// Returns the position from which `work` is tested: behind the first work if something is
     /// reserved for that one. A reservation for a work that is no longer first does not bind; it
     /// ends at the next search.
@@ -524,6 +637,28 @@ impl Admission {
     /// Returns how many works are queued before this one, or `None` if it is not queued.
     pub(super) fn ahead(&self, now: Timestamp, work: WorkId, entry: &Work) -> Option<usize> {
         let queue = queue_of(entry.phase())?;
-        Some(self.queues.ahead(queue, entry.listing(), entry.waiting(work), now))
+        Some(self.queues.ahead(queue, self.listing(work, entry), entry.waiting(work), now))
+    }
+}
+
+/// Returns the room of a counter for a demand at this place. For workers, this is that of one cost, or
+/// nothing, which is known while no worker has got more room.
+fn room(
+    costs: &Costs,
+    capacity: &CapacityTree,
+    client: ClientId,
+    counter: CounterKey,
+    place: Place,
+    there: Timestamp,
+) -> i128 {
+    match counter {
+        CounterKey::Resource { level, resource } => {
+            capacity.room(client, level, resource, place, there)
+        }
+        CounterKey::Workers(cost) => {
+            let is_found = !capacity.workers().lacks_room(client, cost.number())
+                && capacity.worker_for(client, costs.demand(cost), place).is_some();
+            if is_found { i128::from(ONE_WORKER.steps()) } else { 0 }
+        }
     }
 }

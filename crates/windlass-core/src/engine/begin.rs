@@ -51,7 +51,8 @@ impl Engine {
     #[inline]
     fn start(&mut self, world: &mut World<'_>, work: WorkId) -> Grant {
         let attempt = self.state.work(work).attempts + 1;
-        self.record(world, Happening::Started { work, attempt });
+        let worker = self.admission.number_for(world.capacity, work);
+        self.record(world, Happening::Started { work, attempt, worker });
         Grant { work, attempt }
     }
 

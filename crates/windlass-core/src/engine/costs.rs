@@ -53,14 +53,18 @@ impl Costs {
         if let Some(number) = self.recent.find(revision, cost) {
             return Ok(number);
         }
-        let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
-        let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
-        let number = self.number_of(capacity.demand(level, &whole.collect())?);
+        let number = self.number_of(capacity.demand(level, &Self::with_slot(cost))?);
         self.recent.remember(revision, cost, number);
         if cost.is_empty() {
             self.empty = Some(number);
         }
         Ok(number)
+    }
+
+    /// Returns a cost with one slot, unless it names slots itself.
+    pub(super) fn with_slot(cost: &ResourceCost) -> ResourceCost {
+        let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
+        one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n)).collect()
     }
 
     /// Returns the id of the empty cost.
@@ -95,7 +99,8 @@ impl Costs {
         unused
     }
 
-    fn number_of(&mut self, demand: Demand) -> CostId {
+    /// Returns the id of a demand on the engine's tree.
+    pub(super) fn number_of(&mut self, demand: Demand) -> CostId {
         if let Some(&number) = self.known.get(&demand) {
             return number;
         }

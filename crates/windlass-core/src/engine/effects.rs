@@ -4,7 +4,7 @@
 //! The state calls this once for each change, and nothing else keeps the three in step with it.
 
 use super::admission::Admission;
-use super::state::Work;
+use super::state::{At, Work};
 use crate::capacity::CapacityTree;
 use crate::fact::{Transition, World};
 use crate::phase::{Phase, Step, WorkState};
@@ -24,6 +24,7 @@ pub(super) struct Move {
     /// Its sequence number in the queue before the step.
     pub(super) place: Seq,
     pub(super) step: Step,
+    pub(super) at: At,
 }
 
 impl<'a, 'w> Effects<'a, 'w> {
@@ -34,15 +35,15 @@ impl<'a, 'w> Effects<'a, 'w> {
 
     /// Follows a work that has just been submitted.
     #[inline]
-    pub(super) fn submitted(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
-        self.admission.enqueue(now, work, entry);
+    pub(super) fn submitted(&mut self, now: Timestamp, work: WorkId, entry: &Work, at: At) {
+        self.admission.enqueue(self.world.capacity, now, work, entry, at);
         self.report(now, work, None, entry);
     }
 
     /// Follows a work that was restored from a base.
-    pub(super) fn restored(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
-        self.admission.hold_again(self.world, entry);
-        self.admission.enqueue(now, work, entry);
+    pub(super) fn restored(&mut self, now: Timestamp, work: WorkId, entry: &Work, at: At) {
+        self.admission.hold_again(self.world, work, entry, at);
+        self.admission.enqueue(self.world.capacity, now, work, entry, at);
     }
 
     /// Follows a work that has taken a step. Inlined with the step, which decides what is left to do.
@@ -51,7 +52,7 @@ impl<'a, 'w> Effects<'a, 'w> {
         // A work takes before its reservation ends, so that no other client is woken for what it takes.
         self.admission.hold(self.world, now, step, entry);
         self.admission.dequeue(self.world, now, step, entry);
-        self.admission.enqueue(now, step.work, entry);
+        self.admission.enqueue(self.world.capacity, now, step.work, entry, step.at);
         self.report(now, step.work, Some(step.from.state()), entry);
     }
 

@@ -57,6 +57,19 @@ impl Engine {
         }
     }
 
+    /// Returns whether a queued work lacks a worker with room for it.
+    #[must_use]
+    pub fn lacks_worker(&self, capacity: &CapacityTree, work: WorkId) -> bool {
+        match self.state.get(work) {
+            Some(entry) if matches!(entry.phase(), Phase::Ready | Phase::Resuming) => {
+                let place = self.queue_place(work);
+                !self.admission.lacking_workers(capacity, work, entry, place).is_empty()
+                    || self.admission.has_no_worker(capacity, entry)
+            }
+            _ => false,
+        }
+    }
+
     fn open_dependencies(&self, work: WorkId) -> Vec<Reason> {
         let open = |dependency: &crate::Dependency| {
             let source = self.state.get(dependency.work);
@@ -70,6 +83,11 @@ impl Engine {
         let (now, place) = (self.state.now(), self.queue_place(work));
         let short = self.admission.shortages(capacity, now, entry, place).into_iter();
         let mut reasons: Vec<_> = short.map(|short| self.short(capacity, place, short)).collect();
+        let kinds = self.admission.lacking_workers(capacity, work, entry, place);
+        if !kinds.is_empty() || self.admission.has_no_worker(capacity, entry) {
+            let beside = self.state.beside(work).filter(|of| self.worker_of(*of).is_some());
+            reasons.push(Reason::Workers { kinds, beside });
+        }
         let ahead = self.admission.ahead(now, work, entry);
         let queue = ahead.zip(self.first_in_queue());
         reasons.extend(queue.map(|(ahead, first)| Reason::Queued { ahead, first }));

@@ -26,7 +26,7 @@ use crate::input::Dependency;
 use crate::metrics::StateCounts;
 use crate::phase::{Step, StopReason};
 use crate::queue::Seq;
-use crate::{CostId, Timestamp, WorkId};
+use crate::{CostId, Timestamp, WorkId, WorkerId};
 
 use super::effects::Effects;
 
@@ -38,6 +38,7 @@ mod digest;
 mod edges;
 mod family;
 mod pauses;
+mod places;
 mod reopen;
 mod retries;
 mod step;
@@ -50,6 +51,8 @@ pub(super) use edges::edge_outcome;
 pub use family::Children;
 use family::Families;
 use pauses::Pauses;
+pub(super) use places::At;
+use places::Places;
 use retries::Retries;
 pub(super) use work::Work;
 
@@ -65,6 +68,7 @@ pub(super) struct State {
     retries: Retries,
     families: Families,
     pauses: Pauses,
+    places: Places,
     counts: StateCounts,
     staging: Staging,
 }
@@ -93,6 +97,7 @@ impl State {
             retries: Retries::default(),
             families: Families::default(),
             pauses: Pauses::default(),
+            places: Places::default(),
             counts: StateCounts::default(),
             staging: Staging::default(),
         }
@@ -108,7 +113,10 @@ impl State {
             Happening::EdgeAdded { from, to, kind } => {
                 self.connect(effects, Dependency { work: from, kind }, to);
             }
-            Happening::Started { work, attempt } => self.start(effects, work, attempt),
+            Happening::Started { work, attempt, worker } => {
+                self.places.start(work, worker);
+                self.start(effects, work, attempt);
+            }
             Happening::Ended { work, attempt, ending } => self.end(effects, work, attempt, ending),
             Happening::GateOpened { work } => self.open_gate(effects, work),
             Happening::GateRejected { work } => {
@@ -216,6 +224,16 @@ impl State {
 
     pub(super) fn pauses(&self) -> &Pauses {
         &self.pauses
+    }
+
+    /// Returns the worker of a work's latest attempt.
+    pub(super) fn latest_worker(&self, work: WorkId) -> Option<WorkerId> {
+        self.places.latest(work)
+    }
+
+    /// Returns the work whose worker this one goes to.
+    pub(super) fn beside(&self, work: WorkId) -> Option<WorkId> {
+        self.places.beside(work)
     }
 
     pub(super) fn retries(&self) -> &Retries {

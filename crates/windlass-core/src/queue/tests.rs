@@ -24,8 +24,15 @@ struct Listed {
 const COSTS: usize = 4;
 const CELLS: usize = 2;
 
+fn number(counter: CounterKey) -> usize {
+    match counter {
+        CounterKey::Resource { resource, .. } => resource.index(),
+        CounterKey::Workers(_) => panic!("no workers here"),
+    }
+}
+
 fn counter(number: usize) -> CounterKey {
-    CounterKey { level: LevelId::at(0), resource: ResourceId::at(number) }
+    CounterKey::Resource { level: LevelId::at(0), resource: ResourceId::at(number) }
 }
 
 impl Model {
@@ -180,7 +187,7 @@ impl Pair {
     }
 
     fn ask(&mut self, room: [i128; CELLS]) {
-        let asked = |counter: CounterKey| room[counter.resource.index()];
+        let asked = |counter: CounterKey| room[number(counter)];
         let first = self.queue.first(self.now).map(|candidate| candidate.work);
         assert_eq!(first, self.model.first(self.now, |_| true));
         let open = self.queue.first_open(self.now, asked).map(|candidate| candidate.work);
@@ -198,7 +205,7 @@ impl Pair {
     fn watch_tried(&mut self, room: [i128; CELLS]) {
         let model = &mut self.model;
         self.queue.watch_blocked(Unwatched::Tried, &mut |tried, _, least| {
-            let number = tried.resource.index();
+            let number = number(tried);
             assert!(model.open[number], "it was asked because it was open");
             assert!(i128::from(least.steps()) > room[number], "nothing fits there");
             model.open[number] = false;

@@ -45,7 +45,7 @@ impl Journal {
                     let before = finished.insert(self.steps[work.index()].clone(), attempt);
                     assert_eq!(before, None, "a step succeeds once");
                 }
-                Happening::Started { work, attempt } => {
+                Happening::Started { work, attempt, .. } => {
                     let step = &self.steps[work.index()];
                     assert!(!finished.contains_key(step), "{step}@{attempt} after its success");
                 }

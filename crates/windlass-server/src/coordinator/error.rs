@@ -3,7 +3,7 @@
 use std::io;
 
 use thiserror::Error;
-use windlass_core::HolderId;
+use windlass_core::{HolderId, WorkerKind};
 use windlass_store::{RunOutcome, StoreError};
 use windlass_workflow::{NoSuchStep, ParamErrors, ParseErrors};
 
@@ -53,6 +53,17 @@ pub enum RunError {
     /// A variable cannot be taken along with a submission.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
+    /// A step was submitted that no worker could ever execute.
+    #[error(
+        "no worker could ever execute step {step:?}: {}; to let it wait for another worker: windlass submit --wait-for-workers",
+        lacking(kinds)
+    )]
+    NeverPlaced {
+        /// The step.
+        step: String,
+        /// What the workers lack, the nearest first.
+        kinds: Vec<WorkerKind>,
+    },
     /// The run cannot be read.
     #[error(transparent)]
     Look(#[from] LookError),
@@ -135,6 +146,12 @@ pub enum RunError {
         /// The run.
         run: String,
     },
+}
+
+/// Says what the nearest workers lack.
+fn lacking(kinds: &[WorkerKind]) -> String {
+    let few: Vec<_> = kinds.iter().take(3).map(WorkerKind::to_string).collect();
+    few.join("; ")
 }
 
 impl RunError {

@@ -36,11 +36,12 @@ use crate::clock::Clock;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::queue::step_of;
-use crate::schedule::{LimitWait, RunHistory, Schedule, SharedCapacity};
+use crate::schedule::{ItemNames, LimitWait, RunHistory, Schedule, SharedCapacity};
 use crate::service::placement::Placement;
 use crate::service::texts::{
-    EndText, OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text,
+    EndText, Holdings, OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text,
 };
+use crate::service::variable_of;
 
 /// The attempts of a served run outlive every leader, so none of their names contains an epoch.
 pub(crate) const NO_EPOCH: Token = Token(0);
@@ -82,6 +83,8 @@ pub(crate) struct ServedRun {
     decided: Vec<(OrderId, NewOrder)>,
     /// Where the latest attempt of each step began.
     placed: BTreeMap<WorkId, Life>,
+    /// How many workers the store has names for that facts mean by numbers.
+    named_workers: usize,
     /// The environment that every command of the run is given.
     env: BTreeMap<String, String>,
     /// Whether steps need names, which only the store can give.
@@ -192,6 +195,7 @@ impl ServedRun {
             unplaced: Vec::new(),
             decided: Vec::new(),
             placed: BTreeMap::new(),
+            named_workers: 0,
             env,
             shares_names: false,
             cleared: Vec::new(),
@@ -205,6 +209,7 @@ impl ServedRun {
         let attempts = transaction.steps().attempts(served.id())?;
         served.state.count_lost(&attempts);
         served.note_names();
+        served.named_workers = served.state.schedule().worker_names().len();
         if !is_new {
             served.pick_up(transaction, &attempts)?;
         }
@@ -245,7 +250,12 @@ impl ServedRun {
             let Some(id) = id_of(&order.key) else { continue };
             self.orders.insert(id, order.token);
             id.work().map(|work| self.placed.insert(work, order.life.clone()));
-            executing.orders.insert(id, own_items(&order));
+            let (items, of_worker) = own_items(&order);
+            if let Some(work) = id.work() {
+                let worker = &order.life.worker;
+                self.state.schedule_mut().take_worker_items_again(work, worker, of_worker);
+            }
+            executing.orders.insert(id, items);
             if let OrderId::Check { .. } = id {
                 // Its condition is checked again, with a number of its own.
                 transaction.orders().wish(order.token, &to_text(&WishText::Kill))?;
@@ -274,17 +284,6 @@ impl ServedRun {
 
     pub(crate) fn client(&self) -> ClientId {
         self.state.schedule().client()
-    }
-
-    /// Counts the commands of the run that workers execute.
-    pub(crate) fn count_busy(&self, placement: &Placement) {
-        for id in self.orders.keys() {
-            if let OrderId::Command(grant) = id
-                && let Some(life) = self.placed.get(&grant.work)
-            {
-                placement.take_slot(life);
-            }
-        }
     }
 
     /// Returns when there is something to decide though nothing happens.
@@ -336,7 +335,7 @@ impl ServedRun {
         placement: &Placement,
     ) -> Result<(), StoreError> {
         self.is_new = false;
-        self.take_in(transaction, news, placement)?;
+        self.take_in(transaction, news)?;
         self.keep_names(transaction, placement)?;
         self.place_rest(transaction, placement)?;
         self.give_back_names(transaction)
@@ -365,20 +364,22 @@ impl ServedRun {
         wait
     }
 
-    /// Starts the first step that fits, if its names are free, at the worker with the most room. Returns
-    /// what became of it; others may follow.
+    /// Starts the first step that fits, if its names are free, at the worker that core has chosen. Returns what
+    /// became of it; others may follow.
     pub(crate) fn start_next(
         &mut self,
         transaction: &Transaction<'_>,
         placement: &Placement,
         asking: QueuePlace<'_>,
     ) -> Result<StepStart, StoreError> {
-        let Some((life, process)) = placement.roomiest().filter(|_| self.is_open()) else {
+        if !self.is_open() {
             return Ok(StepStart::Nothing);
-        };
+        }
         let Some(grant) = self.state.schedule_mut().take_next() else {
             return Ok(StepStart::Nothing);
         };
+        let worker = self.state.schedule().placed_at(grant.work).expect("it starts at a worker");
+        let (life, process) = placement.of(&worker).expect("core knows the same workers");
         // The names of an attempt belong to the life that executes it.
         let claimant = Claimant { process: Some(process), asking };
         let admit = |claims: &mut NameClaims<'_>, schedule: &mut Schedule| {
@@ -392,8 +393,9 @@ impl ServedRun {
                 if start.has_limits() {
                     started = StepStart::WithLimits;
                 }
-                self.state.schedule_mut().begin(grant).expect("it was granted just now");
-                placement.take_slot(life);
+                let schedule = self.state.schedule_mut();
+                schedule.begin(grant).expect("it was granted just now");
+                schedule.take_worker_items(grant.work, &worker, &placement.items(&worker));
                 self.placed.insert(grant.work, life.clone());
                 committed.starts.push(start);
             }
@@ -446,20 +448,12 @@ impl ServedRun {
         &mut self,
         transaction: &Transaction<'_>,
         news: RoundNews,
-        placement: &Placement,
     ) -> Result<(), StoreError> {
         let now = transaction.now().at;
         for (token, id, mut report) in news.reports {
             let known = self.orders.get(&id) == Some(&token);
             assert!(known, "an order is taken in once, by the run that wrote it");
             self.orders.remove(&id);
-            // One that comes too late is ordered again.
-            if let OrderId::Command(grant) = id
-                && !matches!(report.end, EndText::Late)
-                && let Some(life) = self.placed.get(&grant.work)
-            {
-                placement.give_slot(life);
-            }
             self.state.go_back(now.since(Timestamp::from_nanos(report.at)));
             self.state.on_tick();
             self.keep_outputs(transaction, id, &mut report.end)?;
@@ -594,9 +588,6 @@ impl ServedRun {
             if let Some(lost) = self.hand_over_names(transaction, grant, process)? {
                 order = self.state.without_names(order, lost);
             }
-            if let OrderId::Command(_) = order.id {
-                placement.take_slot(life);
-            }
             self.placed.insert(grant.work, life.clone());
         }
         let (id, now) = (order.id, transaction.now().at);
@@ -609,11 +600,25 @@ impl ServedRun {
             let taken: Vec<_> = taken.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
             command.env.splice(0..0, taken);
         }
-        let items = id.work().map(|work| self.state.items(work)).unwrap_or_default();
-        let text = OrderText::new(order, times, items, self.state.identity().state());
+        let has = id.work().map(|work| self.holdings(work)).unwrap_or_default();
+        if let Ok(command) = &mut order.command {
+            let items = has.worker_items.iter();
+            command.env.extend(items.map(|(name, items)| (variable_of(name), items.join(","))));
+        }
+        let text = OrderText::new(order, times, has, self.state.identity().state());
         let order = NewOrder { key: key(id), life: life.clone(), text: to_text(&text) };
         self.decided.push((id, order));
         Ok(())
+    }
+
+    /// Returns what the attempt of a step has, for the text of its order.
+    fn holdings(&self, work: WorkId) -> Holdings {
+        let schedule = self.state.schedule();
+        Holdings {
+            items: self.state.items(work),
+            takes: schedule.takes_of_worker(work),
+            worker_items: schedule.worker_items(work),
+        }
     }
 
     /// Writes the orders that were decided on.
@@ -722,8 +727,21 @@ impl ServedRun {
         if !facts.is_empty() {
             transaction.runs().announce();
         }
+        self.name_workers(transaction)?;
         self.state.schedule_mut().count_facts(facts.len());
         self.leader.append(transaction, &facts)
+    }
+
+    /// Stores the names of workers that facts mean by new numbers.
+    fn name_workers(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let names = self.state.schedule().worker_names();
+        let (known, all) = (self.named_workers, names.len());
+        for (number, name) in names.enumerate().skip(known) {
+            let number = u32::try_from(number).expect("fewer than 2^32 workers");
+            transaction.orders().name_worker(self.id(), number, name)?;
+        }
+        self.named_workers = all;
+        Ok(())
     }
 
     /// Forgets steps that have ended long ago.
@@ -792,7 +810,8 @@ fn lost_name(
     Ok(None)
 }
 
-/// Returns the items of its run's resources that the attempt of an order has.
-fn own_items(order: &StoredOrder) -> Vec<(usize, usize)> {
-    serde_json::from_str::<OrderText>(&order.text).map(|text| text.items).unwrap_or_default()
+/// Returns the items of its run's resources and of its worker's that the attempt of an order has.
+fn own_items(order: &StoredOrder) -> (Vec<(usize, usize)>, ItemNames) {
+    let text = serde_json::from_str::<OrderText>(&order.text);
+    text.map(|text| (text.items, text.worker_items)).unwrap_or_default()
 }

@@ -203,7 +203,11 @@ mod tests {
     use super::*;
 
     fn step(name: &str, state: StepState, after: &[usize]) -> StepView {
-        let edge = |step: &usize| StepDependency { step: *step, kind: EdgeKind::Success };
+        let edge = |step: &usize| StepDependency {
+            step: *step,
+            same_worker: false,
+            kind: EdgeKind::Success,
+        };
         StepView {
             name: name.to_owned(),
             declared: name.to_owned(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{
-    Amount, CapacityTree, Grant, HolderId, Name, Reason, SLOTS, Short, Shortage, Timestamp, WorkId,
+    Amount, Grant, HolderId, Lack, Name, Phase, Reason, SLOTS, Short, Shortage, Timestamp, WorkId,
+    WorkerKind,
 };
 use windlass_store::{
     LimitKind, LimitRoom, NameView, StoreError, StoredLease, StoredWaiter, Transaction,
@@ -259,6 +260,7 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let holders = holders.iter().map(|work| name(*work)).collect();
             vec![short(view, shortage, holders, reserved_for.map(name))]
         }
+        Reason::Workers { kinds, beside } => vec![no_worker(view, kinds, *beside)],
         // The names and guards that refuse it are reasons of their own.
         Reason::Outside | Reason::Gate | Reason::Queued { ahead: 0, .. } => Vec::new(),
         Reason::Queued { ahead, first } => {
@@ -286,6 +288,24 @@ fn guards(view: &RunView, work: WorkId) -> Vec<WaitReason> {
     .collect()
 }
 
+/// Returns why no worker takes a step.
+fn no_worker(view: &RunView, kinds: &[WorkerKind], beside: Option<WorkId>) -> WaitReason {
+    let Slots { all, others } = view.slots.unwrap_or(Slots { all: 0, others: 0 });
+    let beside = beside.map(|work| view.schedule.step(work).name.clone());
+    let lacks = || kinds.iter().flat_map(|kind| &kind.lacks);
+    let are_full = lacks().all(|lack| {
+        matches!(lack, Lack::Free { resource, free, reserved, .. }
+            if resource == SLOTS && *free < Amount::ONE && *reserved == Amount::ZERO)
+    });
+    if !are_full || beside.is_some() {
+        return WaitReason::NoWorker { kinds: kinds.to_vec(), beside };
+    }
+    let holds = |work: &WorkId| view.schedule.engine().phase(*work).is_some_and(Phase::holds);
+    let holders = view.schedule.works().filter(holds);
+    let holders = holders.map(|work| view.schedule.step(work).name.clone()).collect();
+    WaitReason::Workers { slots: all, others, holders }
+}
+
 fn short(
     view: &RunView,
     shortage: &Shortage,
@@ -293,17 +313,12 @@ fn short(
     reserved_for: Option<String>,
 ) -> WaitReason {
     let (name, wanted) = (view.schedule.resource(shortage.resource), shortage.wanted);
-    match (shortage.why, view.slots) {
-        (Short::Limit { .. }, Some(Slots { all, others }))
-            if shortage.level == CapacityTree::ROOT && name == SLOTS =>
-        {
-            WaitReason::Workers { slots: all, others, holders }
-        }
-        (Short::Limit { free, reserved }, _) => {
+    match shortage.why {
+        Short::Limit { free, reserved } => {
             let free = Amount::from_steps(u64::try_from((free - reserved).max(0)).unwrap_or(0));
             WaitReason::Resource { name, wanted, free, holders, reserved_for }
         }
-        (Short::Rate { at } | Short::Quota { at }, _) => {
+        Short::Rate { at } | Short::Quota { at } => {
             let at_ms = (at != Timestamp::MAX).then(|| millis(at));
             WaitReason::Rate { name, wanted, at_ms }
         }

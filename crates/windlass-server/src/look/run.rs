@@ -117,15 +117,13 @@ impl RunView {
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
         let Seen { run, listing, queue, mut history, attempts, waits, .. } = seen;
-        let Seen { leader, scheduler, heard_ms, slots, now_ms, .. } = seen;
+        let Seen { leader, scheduler, heard_ms, workers, now_ms, .. } = seen;
         let logs = run_dir(dir, &run.id);
         let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
         let plan = plan_of(&run).map_err(unreadable)?;
         let workflow = plan.name.clone();
-        let mut schedule = match slots {
-            Some(slots) => {
-                Schedule::sharing(plan, Clock::start(), &SharedCapacity::new(&slots.limit()))
-            }
+        let mut schedule = match &workers {
+            Some((capacity, _)) => Schedule::sharing(plan, Clock::start(), capacity),
             None => Schedule::new(plan),
         };
         history.replay(&mut schedule);
@@ -153,7 +151,7 @@ impl RunView {
             schedule,
             works,
             waits,
-            slots,
+            slots: workers.map(|(_, slots)| slots),
         })
     }
 
@@ -248,7 +246,8 @@ pub(super) struct Seen {
     scheduler: Option<u32>,
     /// When its last leader sent its last heartbeat, if that was since the boot.
     heard_ms: Option<i64>,
-    slots: Option<Slots>,
+    /// The workers, for a run that was submitted to a service.
+    workers: Option<(SharedCapacity, Slots)>,
     now_ms: i64,
 }
 
@@ -274,8 +273,8 @@ impl Seen {
             leader: leader_of(transaction, &run.id)?,
             scheduler: live_holder(transaction, &Name::Scheduler)?.map(|process| process.pid),
             heard_ms: heard_ms(transaction, &run.id)?,
-            slots: match run.env {
-                Some(_) => Some(Placement::slots_for(transaction, &run.id)?),
+            workers: match run.env {
+                Some(_) => Some(Placement::seen_by(transaction, &run.id)?),
                 None => None,
             },
             now_ms: transaction.now().wall_ms,
@@ -424,7 +423,7 @@ impl Journal<'_> {
         let mut attempts: BTreeMap<WorkId, BTreeMap<u32, AttemptView>> = BTreeMap::new();
         for fact in facts {
             match fact.what {
-                Happening::Started { work, attempt } => {
+                Happening::Started { work, attempt, .. } => {
                     if self.schedule.known_step(work).is_none() {
                         continue;
                     }

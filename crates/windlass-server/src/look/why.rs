@@ -1,7 +1,7 @@
 //! Explains why steps do not run: every reason, with the holders, since when, and until when.
 
 use windlass_core::EdgeKind;
-use windlass_core::{Amount, Name};
+use windlass_core::{Amount, Name, WorkerKind};
 use windlass_store::Store;
 
 use super::cause::{causes, skipped};
@@ -151,6 +151,13 @@ pub enum WaitReason {
         others: u64,
         /// The steps of the run that they execute.
         holders: Vec<String>,
+    },
+    /// No worker can take it now, for more reasons than that all slots are in use.
+    NoWorker {
+        /// What each kind of worker lacks, the kind that lacks the least first.
+        kinds: Vec<WorkerKind>,
+        /// The step to whose worker it has to go.
+        beside: Option<String>,
     },
     /// A step has to end first.
     Step {

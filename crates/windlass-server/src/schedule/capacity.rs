@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::{
-    Amount, CapacityTree, ClientId, LevelId, Rate, ResourceCost, SLOTS, Timestamp,
+    Amount, CapacityTree, ClientId, CostError, CostId, Engine, LevelId, Rate, ResourceCost, SLOTS,
+    Timestamp, WORKER, WorkId, WorkerKind, WorkerOffer,
 };
 use windlass_store::LimitRoom;
-use windlass_workflow::{Plan, ResourceKind, SHARED};
+use windlass_workflow::{Plan, ResourceKind, SHARED, Step};
+
+use super::worker_items::{ItemNames, WorkerItems};
 
 /// A capacity tree; clones share it.
 #[derive(Clone)]
@@ -22,6 +25,7 @@ pub(crate) struct SharedCapacity {
 struct Inner {
     tree: CapacityTree,
     woken: BTreeSet<ClientId>,
+    items: WorkerItems,
 }
 
 /// The place of a run in a capacity tree, which it gives up when this is dropped.
@@ -30,12 +34,15 @@ pub(super) struct RunCapacity {
     client: ClientId,
     /// The levels that go with the run, from the lowest.
     levels: Vec<LevelId>,
+    /// Whether its steps go to workers.
+    placed: bool,
 }
 
 impl SharedCapacity {
     /// Creates a tree with these limits for all runs together.
     pub(crate) fn new(limits: &ResourceCost) -> Self {
-        let inner = Inner { tree: CapacityTree::new(limits), woken: BTreeSet::new() };
+        let tree = CapacityTree::new(limits);
+        let inner = Inner { tree, woken: BTreeSet::new(), items: WorkerItems::default() };
         Self { inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -44,10 +51,39 @@ impl SharedCapacity {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the limits for all runs together.
-    pub(crate) fn set_limits(&self, limits: &ResourceCost) {
+    /// Adds a worker to which steps may go, or changes what it has.
+    pub(crate) fn put_worker(&self, name: &str, offer: &WorkerOffer) {
+        self.inner().tree.put_worker(name, offer);
+    }
+
+    pub(crate) fn remove_worker(&self, name: &str) {
+        self.inner().tree.remove_worker(name);
+    }
+
+    /// Returns the worker with the most free slots, of those that take steps.
+    pub(crate) fn idlest_worker(&self) -> Option<String> {
+        self.inner().tree.idlest_worker().map(str::to_owned)
+    }
+
+    /// Takes of a worker what steps that no schedule here knows have there, for good.
+    pub(crate) fn occupy(&self, worker: &str, cost: &ResourceCost) {
+        let tree = &mut self.inner().tree;
+        let client = tree.add_client(CapacityTree::ROOT);
+        tree.occupy(client, worker, cost);
+    }
+
+    /// Offers room at workers to the runs that wait for it. Returns whether one may have it now.
+    pub(crate) fn pass_on(&self) -> bool {
         let inner = &mut *self.inner();
-        inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, limits));
+        let passed = inner.tree.pass_on();
+        inner.woken.extend(&passed);
+        !passed.is_empty()
+    }
+
+    /// Returns what each kind of worker lacks for a step if none could ever take it.
+    pub(crate) fn never_placed(&self, step: &Step) -> Vec<WorkerKind> {
+        let needs = &step.needs;
+        self.inner().tree.never_placed(&with_slot(&needs.resources), &needs.on)
     }
 
     /// Lets all runs together take of these limits of the store what they have, and what `rooms` leave.
@@ -80,6 +116,21 @@ impl SharedCapacity {
     pub(crate) fn take_woken(&self) -> BTreeSet<ClientId> {
         std::mem::take(&mut self.inner().woken)
     }
+}
+
+/// Returns a cost without what it takes of a worker.
+fn without_workers(cost: &ResourceCost) -> ResourceCost {
+    if !cost.iter().any(|(name, _)| name.starts_with(WORKER)) {
+        return cost.clone();
+    }
+    let rest = cost.iter().filter(|(name, _)| !name.starts_with(WORKER));
+    rest.map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
+/// Returns a cost with one slot, unless it names slots itself.
+fn with_slot(cost: &ResourceCost) -> ResourceCost {
+    let one = cost.amount(SLOTS).unwrap_or(Amount::from(1));
+    cost.clone().with(SLOTS, one)
 }
 
 /// Returns how much of a resource all clients have together, in steps.
@@ -127,7 +178,8 @@ impl RunCapacity {
         let level = tree.add_level(run, &limit.unwrap_or_default());
         levels.insert(0, level);
         let client = tree.add_client_with(level, plan.priority);
-        Self { shared: shared.clone(), client, levels }
+        let placed = levels.len() > 1;
+        Self { shared: shared.clone(), client, levels, placed }
     }
 
     /// Returns the tree.
@@ -144,22 +196,56 @@ impl RunCapacity {
         look(&self.shared.inner().tree)
     }
 
-    /// Looks at the tree as if there were no limit for all runs together. What a step needs is judged by
-    /// the limits of its plan, because workers come and go.
-    pub(super) fn look_within_plan<T>(&self, look: impl FnOnce(&CapacityTree) -> T) -> T {
+    /// Returns the id of what a step costs, as if there were no limit for all runs together: it is judged by
+    /// the limits of its plan, because limits of the store change, and workers come and go. The steps of a run
+    /// without workers ask for nothing of one.
+    pub(super) fn cost(&self, engine: &mut Engine, step: &Step) -> Result<CostId, CostError> {
         let inner = &mut *self.shared.inner();
         let limits = inner.tree.limits(CapacityTree::ROOT);
-        let is_shared = self.levels.len() > 1;
-        let lift = |name: &str| name.starts_with(SHARED) || is_shared && name == SLOTS;
-        let lifted = limits.iter().filter(|(name, _)| lift(name));
+        let lifted = limits.iter().filter(|(name, _)| name.starts_with(SHARED));
         let lifted: ResourceCost = lifted.map(|(name, _)| (name.to_owned(), Amount::MAX)).collect();
-        if lifted.iter().next().is_none() {
-            return look(&inner.tree);
+        let needs = &step.needs;
+        let mut cost = |tree: &mut CapacityTree| match self.placed {
+            true => engine.placed_cost(tree, &needs.resources, &needs.on),
+            false => engine.cost(tree, &without_workers(&needs.resources)),
+        };
+        if lifted.is_empty() {
+            return cost(&mut inner.tree);
         }
         inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &lifted));
-        let result = look(&inner.tree);
+        let result = cost(&mut inner.tree);
         inner.woken.extend(inner.tree.set_limits(CapacityTree::ROOT, &limits));
         result
+    }
+
+    /// Returns whether its steps go to workers.
+    pub(super) fn is_placed(&self) -> bool {
+        self.placed
+    }
+
+    /// Gives a step items of its worker.
+    pub(super) fn take_items(
+        &self,
+        work: WorkId,
+        worker: &str,
+        has: &ItemNames,
+        wanted: &BTreeMap<String, usize>,
+    ) -> ItemNames {
+        self.shared.inner().items.take((self.client, work), worker, has, wanted)
+    }
+
+    /// Notes the items that a step got from an earlier scheduler.
+    pub(super) fn take_items_again(&self, work: WorkId, worker: &str, items: ItemNames) {
+        self.shared.inner().items.take_again((self.client, work), worker, items);
+    }
+
+    pub(super) fn give_items_back(&self, work: WorkId) {
+        self.shared.inner().items.give_back((self.client, work));
+    }
+
+    /// Returns the items of its worker that a step has.
+    pub(super) fn items(&self, work: WorkId) -> ItemNames {
+        self.shared.inner().items.of((self.client, work))
     }
 
     /// Changes the tree; the clients to wake are collected.
@@ -186,6 +272,7 @@ impl Drop for RunCapacity {
     fn drop(&mut self) {
         let inner = &mut *self.shared.inner();
         inner.woken.extend(inner.tree.remove_client(self.client));
+        inner.items.remove_client(self.client);
         self.levels.iter().for_each(|level| inner.tree.remove_level(*level));
     }
 }

@@ -61,10 +61,16 @@ impl Schedule {
     /// refuses a step.
     pub(crate) fn settle(&mut self, refused: impl Fn(WorkId) -> bool) {
         self.apply(Input::Tick).expect("time passes");
-        while let Some(grant) = self.take_next() {
-            if refused(grant.work) {
-                self.refuse(grant, Vec::new()).expect("it was granted just now");
+        loop {
+            while let Some(grant) = self.take_next() {
+                if refused(grant.work) {
+                    self.refuse(grant, Vec::new()).expect("it was granted just now");
+                }
             }
+            if !self.capacity.shared().pass_on() {
+                return;
+            }
+            self.search_again();
         }
     }
 

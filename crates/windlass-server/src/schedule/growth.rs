@@ -334,8 +334,11 @@ mod tests {
             let work = WorkId::from_index(self.added.len());
             let run = Command::List(vec![Template::literal("true")]);
             let mut step = Step::of_command(work.to_string(), run);
-            let edge =
-                |work: &WorkId| StepDependency { step: work.index(), kind: EdgeKind::Success };
+            let edge = |work: &WorkId| StepDependency {
+                step: work.index(),
+                same_worker: false,
+                kind: EdgeKind::Success,
+            };
             step.after = after.iter().map(edge).collect();
             step.ending.retry.count = retries;
             step.ending.retry.delay = Duration::ZERO;

@@ -14,6 +14,8 @@ pub(crate) struct RunHistory {
     base: Option<(RunBase, usize)>,
     /// The steps that were added, if the run stays open.
     added: Option<Vec<(WorkId, Step)>>,
+    /// The names of the workers that facts mean by numbers.
+    workers: Vec<String>,
 }
 
 impl RunHistory {
@@ -31,7 +33,8 @@ impl RunHistory {
             Some(base) => Some((RunBase::decode(&base.text)?, base.facts)),
             None => None,
         };
-        Ok(Self { facts, base, added })
+        let workers = transaction.orders().worker_names(run)?;
+        Ok(Self { facts, base, added, workers })
     }
 
     /// Returns how many facts the journal has, those that a base stands for included.
@@ -48,7 +51,7 @@ impl RunHistory {
             Some(works[place].attempts)
         };
         let begun = base.began.iter().filter_map(|(work, at)| {
-            let what = Happening::Started { work: *work, attempt: attempt(*work)? };
+            let what = Happening::Started { work: *work, attempt: attempt(*work)?, worker: None };
             Some(Fact { at: *at, what })
         });
         begun.collect()
@@ -67,6 +70,7 @@ impl RunHistory {
 
     /// Brings a new schedule to where the journal ends.
     pub(crate) fn replay_journal(&mut self, schedule: &mut Schedule) {
+        schedule.name_workers(&self.workers);
         if let Some(added) = self.added.take() {
             schedule.stay_open(self.base.as_ref().map(|(base, _)| base), added);
         }

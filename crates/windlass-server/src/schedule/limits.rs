@@ -106,6 +106,9 @@ impl Schedule {
             return false;
         }
         self.capacity.look(|tree| {
+            if self.engine.lacks_worker(tree, work) {
+                return false;
+            }
             let shortages = self.engine.shortages(tree, work);
             !shortages.is_empty() && shortages.iter().all(|short| is_of_store(tree, short))
         })

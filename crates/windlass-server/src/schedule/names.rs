@@ -72,8 +72,10 @@ impl Schedule {
     /// commit has these facts.
     pub(crate) fn starts_of(&self, grants: impl Iterator<Item = Grant>) -> Vec<Fact> {
         let at = self.now();
-        let started =
-            |Grant { work, attempt }| Fact { at, what: Happening::Started { work, attempt } };
+        let started = |Grant { work, attempt }| Fact {
+            at,
+            what: Happening::Started { work, attempt, worker: None },
+        };
         grants.map(started).collect()
     }
 

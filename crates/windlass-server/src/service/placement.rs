@@ -1,14 +1,16 @@
-//! Which worker executes a command: the one with the most free slots.
+//! The workers of a store, as the capacity that all runs share knows them, and as orders are written to them.
 //!
-//! That there is a free slot is decided before, by the capacity that all runs share: its limit on slots
-//! is what the workers have together. Knows nothing of runs.
+//! Core decides at which worker a step starts. Knows nothing of runs.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::texts::COMMANDS;
-use windlass_core::{Amount, ResourceCost, SLOTS};
-use windlass_store::{Life, Process, StoreError, Transaction, WorkerState};
+use windlass_core::{Amount, ResourceCost, SLOTS, WORKER, WorkerKind};
+use windlass_store::{Life, Process, StoreError, StoredWorker, Transaction};
+use windlass_workflow::Plan;
+
+use super::equipment::{Equipment, Supply};
+use super::texts::{COMMANDS, takes_of};
+use crate::schedule::{ItemNames, SharedCapacity};
 
 /// The slots of the workers, as a run sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,100 +21,123 @@ pub(crate) struct Slots {
     pub(crate) others: u64,
 }
 
-impl Slots {
-    /// Returns what is left for the run, as a limit.
-    pub(crate) fn limit(self) -> ResourceCost {
-        let left = self.all.saturating_sub(self.others);
-        let left = u32::try_from(left).unwrap_or(u32::MAX);
-        ResourceCost::new().with(SLOTS, Amount::from(left))
-    }
-}
-
-/// The workers that take orders, with their slots.
-#[derive(Default)]
+/// The workers of a store.
 pub(crate) struct Placement {
-    workers: BTreeMap<Life, Place>,
+    capacity: SharedCapacity,
+    /// By name.
+    workers: BTreeMap<String, Place>,
 }
 
+#[derive(PartialEq, Eq)]
 struct Place {
+    worker: StoredWorker,
     process: Process,
-    slots: u32,
-    /// How many commands it executes.
-    busy: Cell<u32>,
 }
 
 impl Placement {
-    /// Looks which workers are there. Returns whether their slots have changed.
+    /// Creates a placement without workers, which keeps those of `capacity` up to date.
+    pub(crate) fn new(capacity: SharedCapacity) -> Self {
+        Self { capacity, workers: BTreeMap::new() }
+    }
+
+    /// Looks which workers are there. Returns whether something has changed.
     pub(crate) fn look(&mut self, transaction: &Transaction<'_>) -> Result<bool, StoreError> {
         let mut found = BTreeMap::new();
         for worker in transaction.orders().workers()? {
-            let process = transaction.orders().process_of(&worker.life)?;
-            let Some(process) = process.filter(|_| worker.state == WorkerState::Up) else {
-                continue;
-            };
-            let busy = self.workers.get(&worker.life).map(|known| known.busy.get());
-            let busy = Cell::new(busy.unwrap_or_default());
-            found.insert(worker.life, Place { process, slots: worker.slots, busy });
+            if let Some(process) = transaction.orders().process_of(&worker.life)? {
+                found.insert(worker.life.worker.clone(), Place { worker, process });
+            }
         }
-        let before = std::mem::replace(&mut self.workers, found);
-        let slots = |place: &Place| place.slots;
-        Ok(!before
-            .iter()
-            .map(|(life, place)| (life, slots(place)))
-            .eq(self.workers.iter().map(|(life, place)| (life, slots(place)))))
+        if found == self.workers {
+            return Ok(false);
+        }
+        for name in self.workers.keys().filter(|name| !found.contains_key(*name)) {
+            self.capacity.remove_worker(name);
+        }
+        for (name, place) in &found {
+            if self.workers.get(name) != Some(place) {
+                let StoredWorker { slots, state, .. } = place.worker;
+                let offer = Equipment::of(&place.worker).offer(slots, state);
+                self.capacity.put_worker(name, &offer);
+            }
+        }
+        self.workers = found;
+        Ok(true)
     }
 
-    /// Returns the slots that workers have for one run, and how many of them other runs use.
-    pub(crate) fn slots_for(transaction: &Transaction<'_>, run: &str) -> Result<Slots, StoreError> {
-        let mut placement = Self::default();
+    /// Returns the capacity that one run sees, with all workers and what commands of other runs have of them.
+    pub(crate) fn seen_by(
+        transaction: &Transaction<'_>,
+        run: &str,
+    ) -> Result<(SharedCapacity, Slots), StoreError> {
+        let capacity = SharedCapacity::new(&ResourceCost::new());
+        let mut placement = Self::new(capacity.clone());
         placement.look(transaction)?;
-        let all = placement.workers.values().map(|place| u64::from(place.slots)).sum();
-        let commands = transaction.orders().counts(COMMANDS)?.into_iter();
-        let others =
-            commands.filter(|(other, _)| other != run).map(|(_, count)| count as u64).sum();
-        Ok(Slots { all, others })
+        let mut slots = Slots { all: 0, others: 0 };
+        for (name, place) in &placement.workers {
+            slots.all += u64::from(place.worker.slots);
+            for order in transaction.orders().of_life(&place.worker.life, 0)? {
+                if order.run != run && order.key.starts_with(COMMANDS) {
+                    slots.others += 1;
+                    capacity.occupy(name, &cost_of(&takes_of(&order)));
+                }
+            }
+        }
+        Ok((capacity, slots))
+    }
+
+    /// Returns the first step of a plan that no worker could ever execute, and what the workers lack; none if
+    /// there are no workers.
+    pub(crate) fn never(
+        transaction: &Transaction<'_>,
+        plan: &Plan,
+    ) -> Result<Option<(String, Vec<WorkerKind>)>, StoreError> {
+        let mut placement = Self::new(SharedCapacity::new(&ResourceCost::new()));
+        placement.look(transaction)?;
+        let mut seen = BTreeSet::new();
+        for step in &plan.steps {
+            if seen.insert((&step.needs.resources, &step.needs.on)) {
+                let kinds = placement.capacity.never_placed(step);
+                if !kinds.is_empty() {
+                    return Ok(Some((step.name.clone(), kinds)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     pub(crate) fn has_workers(&self) -> bool {
-        !self.workers.is_empty()
+        self.at(None).is_some()
     }
 
-    /// Returns the slots that all workers have together, as a limit.
-    pub(crate) fn limit(&self) -> ResourceCost {
-        let slots: u32 =
-            self.workers.values().fold(0, |sum, place| sum.saturating_add(place.slots));
-        ResourceCost::new().with(SLOTS, Amount::from(slots))
+    /// Returns the present life of a worker, and its process.
+    pub(crate) fn of(&self, name: &str) -> Option<(&Life, &Process)> {
+        self.workers.get(name).map(|place| (&place.worker.life, &place.process))
     }
 
-    /// Returns the life and the process of the worker with the most free slots; none without workers.
-    pub(crate) fn roomiest(&self) -> Option<(&Life, &Process)> {
-        let free = |place: &Place| i64::from(place.slots) - i64::from(place.busy.get());
-        let roomiest = self.workers.iter().max_by_key(|(_, place)| free(place));
-        roomiest.map(|(life, place)| (life, &place.process))
+    /// Returns the items of the resources of a worker that have some.
+    pub(crate) fn items(&self, name: &str) -> ItemNames {
+        let equipment = self.workers.get(name).map(|place| Equipment::of(&place.worker));
+        let resources = equipment.unwrap_or_default().resources.into_iter();
+        let items = resources.filter_map(|(resource, supply)| match supply {
+            Supply::Items(items) => Some((resource, items)),
+            Supply::Steps(_) => None,
+        });
+        items.collect()
     }
 
-    /// Forgets which commands the workers execute.
-    pub(crate) fn forget_busy(&self) {
-        self.workers.values().for_each(|place| place.busy.set(0));
-    }
-
-    /// Counts a command that a worker executes.
-    pub(crate) fn take_slot(&self, life: &Life) {
-        if let Some(place) = self.workers.get(life) {
-            place.busy.set(place.busy.get() + 1);
-        }
-    }
-
-    /// Counts a command that a worker executes no more.
-    pub(crate) fn give_slot(&self, life: &Life) {
-        if let Some(place) = self.workers.get(life) {
-            place.busy.set(place.busy.get().saturating_sub(1));
-        }
-    }
-
-    /// Returns `wanted` if it takes orders, or else the worker with the most room, with its process.
+    /// Returns `wanted` if it is there, or else a worker with room, with its process.
     pub(crate) fn at(&self, wanted: Option<&Life>) -> Option<(&Life, &Process)> {
-        let wanted = wanted.and_then(|life| self.workers.get_key_value(life));
-        wanted.map(|(life, place)| (life, &place.process)).or_else(|| self.roomiest())
+        let wanted = wanted.and_then(|life| self.of(&life.worker).filter(|(of, _)| *of == life));
+        wanted.or_else(|| self.of(&self.capacity.idlest_worker()?))
     }
+}
+
+/// Returns a cost that takes this of a worker.
+fn cost_of(takes: &BTreeMap<String, u64>) -> ResourceCost {
+    let name = |name: &String| match name.as_str() {
+        SLOTS => SLOTS.to_owned(),
+        name => format!("{WORKER}{name}"),
+    };
+    takes.iter().map(|(of, steps)| (name(of), Amount::from_steps(*steps))).collect()
 }

@@ -28,7 +28,7 @@ use self::flow::{Flow, FlowStep};
 use self::world::World;
 use crate::coordinator::attempts::OrderKind;
 use crate::coordinator::{Ask, ask};
-use crate::service::submit;
+use crate::service::{WorkersNeeded, submit};
 
 mod actors;
 mod attempts;
@@ -202,7 +202,13 @@ fn a_user_learns_that_it_is_unknown_whether_a_submission_or_a_request_was_stored
         let text = "[step.a]\nrun = 'true'\n".to_owned();
         let mut submit = |run: RunRecord| {
             let workflow = windlass_workflow::parse("flow.toml", &text).expect("it can be read");
-            submit(&mut store, RunRecord { text: text.clone(), ..run }, workflow, &[])
+            submit(
+                &mut store,
+                RunRecord { text: text.clone(), ..run },
+                workflow,
+                &[],
+                WorkersNeeded::Now,
+            )
         };
         world.faults.lose_next(loss);
         let unknown = submit(RunRecord::default()).expect_err("the reply was lost").to_string();

@@ -5,7 +5,17 @@ use windlass_workflow::Workflow;
 
 use crate::coordinator::{RunError, expect_limits, plan_as_asked, require_text_path};
 use crate::nesting;
+use crate::service::placement::Placement;
 use crate::service::submitted_env;
+
+/// Whether a run is refused that has a step which no worker could ever execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkersNeeded {
+    /// It is, if there are workers.
+    Now,
+    /// It is not: the step waits.
+    Later,
+}
 
 /// Stores a run that the scheduler of the store leads, now or once there is one. The record's id, user
 /// and workflow are filled in. `workflow` is the record's text, parsed. Its commands are given the usual
@@ -15,6 +25,7 @@ pub fn submit(
     run: RunRecord,
     workflow: Workflow,
     named: &[String],
+    workers: WorkersNeeded,
 ) -> Result<String, RunError> {
     workflow.require_steps()?;
     require_text_path(store)?;
@@ -22,14 +33,20 @@ pub fn submit(
     let env = submitted_env(std::env::vars_os(), &plan.pass_env, named)?;
     let uid = Some(store.access().creator());
     let mut run = RunRecord { workflow: plan.name.clone(), uid, env: Some(env), ..run };
-    let parent = store.transact(|transaction| {
+    let stored = store.transact(|transaction| {
+        if workers == WorkersNeeded::Now
+            && let Some((step, kinds)) = Placement::never(transaction, &plan)?
+        {
+            return Ok(Err(RunError::NeverPlaced { step, kinds }));
+        }
         let parent = nesting::parent(transaction)?;
         expect_limits(transaction, &plan)?;
         run.id = transaction.runs().new_id()?;
         transaction.runs().insert(&run)?;
         transaction.orders().announce();
-        Ok(parent)
+        Ok(Ok(parent))
     })?;
+    let parent = stored?;
     parent.iter().for_each(|parent| nesting::note(store.dir(), &run.id, parent));
     Ok(run.id)
 }

@@ -3,11 +3,13 @@
 //! They are JSON, so that processes of another version can read them: a field that a version does not
 //! know is left out, and one that it misses has a default. Times are those of the store's clock.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_core::{Grant, Timestamp, WorkId};
+use windlass_core::{Amount, Grant, SLOTS, Timestamp, WorkId};
+use windlass_store::StoredOrder;
 
 use crate::attempt::{OUTPUT_VARIABLE, STATE_VARIABLE};
 use crate::command::CommandSpec;
@@ -36,6 +38,12 @@ pub(crate) struct OrderText {
     /// The items of the run's resources that the attempt has, for the next scheduler.
     #[serde(default)]
     pub(crate) items: Vec<(usize, usize)>,
+    /// What it takes of its worker, in steps of 1/10 000.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) takes: BTreeMap<String, u64>,
+    /// The items of its worker's resources that it has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) worker_items: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -91,13 +99,16 @@ pub(crate) struct OrderTimes {
     pub(crate) start_by: Option<Timestamp>,
 }
 
+/// What the attempt of an order has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holdings {
+    pub(crate) items: Vec<(usize, usize)>,
+    pub(crate) takes: BTreeMap<String, u64>,
+    pub(crate) worker_items: BTreeMap<String, Vec<String>>,
+}
+
 impl OrderText {
-    pub(crate) fn new(
-        order: Order,
-        times: OrderTimes,
-        items: Vec<(usize, usize)>,
-        state: &Path,
-    ) -> Self {
+    pub(crate) fn new(order: Order, times: OrderTimes, has: Holdings, state: &Path) -> Self {
         let Order { id, command, tag, log, output, limits, .. } = order;
         let kind = match id {
             OrderId::Command(_) => KindText::Command,
@@ -108,7 +119,21 @@ impl OrderText {
         let (until, start_by) =
             (times.until.map(Timestamp::as_nanos), times.start_by.map(Timestamp::as_nanos));
         let state = state.to_owned();
-        Self { kind, command, tag, log, output, limits, until, start_by, state, items }
+        let Holdings { items, takes, worker_items } = has;
+        Self {
+            kind,
+            command,
+            tag,
+            log,
+            output,
+            limits,
+            until,
+            start_by,
+            state,
+            items,
+            takes,
+            worker_items,
+        }
     }
 
     /// Returns the tag that the order's processes carry, besides that of their worker.
@@ -201,6 +226,20 @@ impl ReportText {
     }
 }
 
+/// Returns what an order takes of its worker: a slot, if another version has written it.
+pub(crate) fn takes_of(order: &StoredOrder) -> BTreeMap<String, u64> {
+    #[derive(Deserialize)]
+    struct Takes {
+        #[serde(default)]
+        takes: BTreeMap<String, u64>,
+    }
+    let takes = serde_json::from_str(&order.text).map(|Takes { takes }| takes).unwrap_or_default();
+    match takes.is_empty() {
+        true => BTreeMap::from([(SLOTS.to_owned(), Amount::from(1).steps())]),
+        false => takes,
+    }
+}
+
 /// Returns a text for the store.
 pub(crate) fn to_text(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("it has only texts and numbers")
@@ -261,7 +300,8 @@ mod tests {
             limits: Limits { time: None, linger: span, grace: span },
             start_by: None,
         };
-        let mut text = OrderText::new(order, OrderTimes::default(), Vec::new(), Path::new("/far"));
+        let mut text =
+            OrderText::new(order, OrderTimes::default(), Holdings::default(), Path::new("/far"));
         text.move_to(Path::new("/near"));
         let order = text.into_order((), Timestamp::ZERO, Timestamp::ZERO);
         assert_eq!(order.log.expect("it has one").path, Path::new("/near/runs/1/a.log"));

@@ -18,6 +18,7 @@ use windlass_core::LeaseTerms;
 use windlass_store::{Life, Process, Store, StoreError, StoredWorker, WorkerState};
 
 use super::duty::{Duty, Place};
+use super::equipment::Equipment;
 use super::follow::live_worker;
 use super::guarded::Guarded;
 use super::life::{is_worker_name, take_presence, worker_dir, worker_tag};
@@ -38,6 +39,8 @@ pub struct WorkerSettings {
     pub name: String,
     /// How many commands it executes at a time.
     pub slots: u32,
+    /// What it has besides slots.
+    pub equipment: Equipment,
     /// How long its lease lasts without heartbeats.
     pub lease: Duration,
     /// After which time without orders and without a scheduler it ends; none if it never does.
@@ -162,7 +165,8 @@ impl Worker {
 }
 
 pub(super) fn stored(settings: &WorkerSettings, life: Life, state: WorkerState) -> StoredWorker {
-    StoredWorker { life, slots: settings.slots, state, since_ms: 0 }
+    let offer = settings.equipment.to_text();
+    StoredWorker { life, slots: settings.slots, offer, state, since_ms: 0 }
 }
 
 pub(super) fn lease_terms(lease: Duration) -> LeaseTerms {

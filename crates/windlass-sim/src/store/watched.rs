@@ -113,6 +113,8 @@ pass_on! {
         fn put_worker(worker: &StoredWorker) -> ();
         fn delete_worker(life: &Life) -> ();
         fn workers() -> Vec<StoredWorker>;
+        fn name_worker(run: &str, number: u32, name: &str) -> ();
+        fn worker_names(run: &str) -> Vec<String>;
     }
     impl QueueTables {
         fn insert_queue(name: &str, run: &str) -> ();

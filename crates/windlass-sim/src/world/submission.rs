@@ -103,6 +103,7 @@ impl RandomWorld {
             timeout,
             deadline,
             retry: self.random.one_in(4).then(|| self.any_policy()),
+            beside: None,
         }
     }
 

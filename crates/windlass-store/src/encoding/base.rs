@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass_core::{
     EdgeBase, EdgeOutcome, EngineBase, PausesBase, Phase, StopReason, TimesBase, Timestamp,
-    WorkBase, WorkId,
+    WorkBase, WorkId, WorkerId,
 };
 
 use super::{DecodeError, StoredKind};
@@ -57,6 +57,8 @@ struct StoredWork {
     after: Vec<StoredEdge>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     times: Option<StoredTimes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    worker: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -202,6 +204,7 @@ fn stored_work(base: &WorkBase) -> StoredWork {
         unneeded: base.unneeded,
         after: base.after.iter().map(edge).collect(),
         times,
+        worker: base.worker.map(WorkerId::number),
     }
 }
 
@@ -266,6 +269,7 @@ impl StoredWork {
             gate_open: self.gate_open,
             unneeded: self.unneeded,
             after: self.after.into_iter().map(StoredEdge::base).collect::<Option<_>>()?,
+            worker: self.worker.map(WorkerId::new),
             times: self.times.map(|times| TimesBase {
                 left: Duration::from_nanos(times.left),
                 expires: time(times.expires),
@@ -331,6 +335,7 @@ mod tests {
             after: outcomes
                 .map(|outcome| EdgeBase { from: work(9), kind: EdgeKind::Done, outcome })
                 .into(),
+            worker: (number % 3 == 1).then(|| WorkerId::new(7)),
             times: (number % 2 == 1).then_some(TimesBase {
                 left: Duration::from_nanos(1),
                 expires: Some(at(2)),

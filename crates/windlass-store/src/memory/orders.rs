@@ -13,6 +13,8 @@ pub(super) struct Orders {
     last: u64,
     reports: BTreeMap<u64, String>,
     workers: BTreeMap<String, StoredWorker>,
+    /// The names of workers, by run, in the order of their numbers.
+    worker_names: BTreeMap<String, Vec<String>>,
 }
 
 impl Orders {
@@ -22,6 +24,7 @@ impl Orders {
 
     pub(super) fn delete_run(&mut self, run: &str) {
         self.orders.retain(|_, order| order.run != run);
+        self.worker_names.remove(run);
         self.reports.retain(|token, _| self.orders.contains_key(token));
     }
 }
@@ -117,5 +120,17 @@ impl OrderTables for MemoryTransaction {
 
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
         Ok(self.tables().orders.workers.values().cloned().collect())
+    }
+
+    fn name_worker(&self, run: &str, number: u32, name: &str) -> Result<(), StoreError> {
+        let names = &mut self.tables().orders.worker_names;
+        let names = names.entry(run.to_owned()).or_default();
+        assert_eq!(names.len(), number as usize, "numbers leave none out");
+        names.push(name.to_owned());
+        Ok(())
+    }
+
+    fn worker_names(&self, run: &str) -> Result<Vec<String>, StoreError> {
+        Ok(self.tables().orders.worker_names.get(run).cloned().unwrap_or_default())
     }
 }

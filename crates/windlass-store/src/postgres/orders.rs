@@ -102,12 +102,12 @@ impl OrderTables for PostgresTables<'_> {
     }
 
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
-        let put = "INSERT INTO worker (name, life, slots, state, since_ms)
-            VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name)
-            DO UPDATE SET life = $2, slots = $3, state = $4, since_ms = $5";
-        let StoredWorker { life, slots, state, since_ms } = worker;
+        let put = "INSERT INTO worker (name, life, slots, state, since_ms, offer)
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name)
+            DO UPDATE SET life = $2, slots = $3, state = $4, since_ms = $5, offer = $6";
+        let StoredWorker { life, slots, offer, state, since_ms } = worker;
         let (of, slots, state) = (int(life.token.0), int(*slots), state.word());
-        self.session.execute(put, &[&life.worker, &of, &slots, &state, since_ms])?;
+        self.session.execute(put, &[&life.worker, &of, &slots, &state, since_ms, offer])?;
         Ok(())
     }
 
@@ -118,15 +118,27 @@ impl OrderTables for PostgresTables<'_> {
     }
 
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
-        let query = "SELECT name, life, slots, state, since_ms FROM worker ORDER BY name";
+        let query = "SELECT name, life, slots, state, since_ms, offer FROM worker ORDER BY name";
         self.session.all(query, &[], |row| {
             Ok(StoredWorker {
                 life: life(row, 0)?,
                 slots: row.int(2)?,
                 state: row.known(3, WorkerState::from_word(row.value(3)?))?,
                 since_ms: row.value(4)?,
+                offer: row.value(5)?,
             })
         })
+    }
+
+    fn name_worker(&self, run: &str, number: u32, name: &str) -> Result<(), StoreError> {
+        let insert = "INSERT INTO run_worker (run, number, name) VALUES ($1, $2, $3)";
+        self.session.execute(insert, &[&run, &int(number), &name])?;
+        Ok(())
+    }
+
+    fn worker_names(&self, run: &str) -> Result<Vec<String>, StoreError> {
+        let query = "SELECT name FROM run_worker WHERE run = $1 ORDER BY number";
+        self.session.all(query, &[&run], |row| row.value(0))
     }
 }
 

@@ -166,6 +166,7 @@ impl RunTables for PostgresTables<'_> {
             "run_queue",
             "added_step",
             "journal_base",
+            "run_worker",
         ] {
             self.session.execute(&format!("DELETE FROM {table} WHERE run = $1"), &[&run])?;
         }

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::wakeup::unique;
 
 /// The version of the tables.
-pub(super) const VERSION: i32 = 2;
+pub(super) const VERSION: i32 = 3;
 /// The key of the lock under which tables are created and changed.
 const LOCK: i64 = 0x574e_444c;
 
@@ -54,6 +54,7 @@ fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
     session.batch(&format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", target.schema()))?;
     session.batch(include_str!("schema-1.sql"))?;
     session.batch(include_str!("schema-2.sql"))?;
+    session.batch(include_str!("schema-3.sql"))?;
     let insert = "INSERT INTO meta (version, id, machine) VALUES ($1, $2, $3)";
     session.execute(insert, &[&VERSION, &unique()?, &this_machine()?])?;
     Ok(())
@@ -64,6 +65,9 @@ fn migrate(session: &Session, found: i32) -> Result<(), StoreError> {
     let migrated = session.batch("SELECT FROM meta FOR UPDATE").and_then(|()| {
         if found < 2 {
             session.batch(include_str!("schema-2.sql"))?;
+        }
+        if found < 3 {
+            session.batch(include_str!("schema-3.sql"))?;
         }
         session.batch(&format!("UPDATE meta SET version = {VERSION}"))
     });

@@ -100,10 +100,11 @@ impl OrderTables for SqliteTables<'_> {
     }
 
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
-        let put = "INSERT OR REPLACE INTO worker (name, life, slots, state, since_ms)
-            VALUES (?1, ?2, ?3, ?4, ?5)";
-        let StoredWorker { life, slots, state, since_ms } = worker;
-        self.execute(put, params![life.worker, life.token.0, slots, state.word(), since_ms])?;
+        let put = "INSERT OR REPLACE INTO worker (name, life, slots, state, since_ms, offer)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let StoredWorker { life, slots, offer, state, since_ms } = worker;
+        let (of, state) = (life.token.0, state.word());
+        self.execute(put, params![life.worker, of, slots, state, since_ms, offer])?;
         Ok(())
     }
 
@@ -114,7 +115,7 @@ impl OrderTables for SqliteTables<'_> {
     }
 
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
-        let query = "SELECT name, life, slots, state, since_ms FROM worker ORDER BY name";
+        let query = "SELECT name, life, slots, state, since_ms, offer FROM worker ORDER BY name";
         self.all(query, [], |row| {
             let state = WorkerState::from_word(&row.get::<_, String>(3)?);
             Ok(StoredWorker {
@@ -122,8 +123,20 @@ impl OrderTables for SqliteTables<'_> {
                 slots: row.get(2)?,
                 state: state.ok_or(rusqlite::Error::IntegralValueOutOfRange(3, 0))?,
                 since_ms: row.get(4)?,
+                offer: row.get(5)?,
             })
         })
+    }
+
+    fn name_worker(&self, run: &str, number: u32, name: &str) -> Result<(), StoreError> {
+        let insert = "INSERT INTO run_worker (run, number, name) VALUES (?1, ?2, ?3)";
+        self.execute(insert, params![run, number, name])?;
+        Ok(())
+    }
+
+    fn worker_names(&self, run: &str) -> Result<Vec<String>, StoreError> {
+        let query = "SELECT name FROM run_worker WHERE run = ?1 ORDER BY number";
+        self.all(query, [run], |row| row.get(0))
     }
 }
 

@@ -165,6 +165,7 @@ impl RunTables for SqliteTables<'_> {
             "run_queue",
             "added_step",
             "journal_base",
+            "run_worker",
         ] {
             self.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
         }

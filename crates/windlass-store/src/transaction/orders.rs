@@ -157,6 +157,16 @@ impl<'a> Orders<'a> {
         self.tables.delete_worker(life)
     }
 
+    /// Names a worker that facts of a run mean by a number. Numbers begin with 0 and leave none out.
+    pub fn name_worker(&self, run: &str, number: u32, name: &str) -> Result<(), StoreError> {
+        self.tables.name_worker(run, number, name)
+    }
+
+    /// Returns the names of the workers that facts of a run mean by numbers, in the order of these.
+    pub fn worker_names(&self, run: &str) -> Result<Vec<String>, StoreError> {
+        self.tables.worker_names(run)
+    }
+
     /// Returns the workers, by name.
     pub fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
         self.tables.workers()

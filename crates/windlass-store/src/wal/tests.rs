@@ -14,7 +14,8 @@ struct Run {
 }
 
 fn fact(number: u64) -> Fact {
-    let what = Happening::Started { work: WorkId::new(number).expect("not 0"), attempt: 1 };
+    let what =
+        Happening::Started { work: WorkId::new(number).expect("not 0"), attempt: 1, worker: None };
     Fact { at: Timestamp::from_nanos(1000 + number), what }
 }
 

@@ -236,6 +236,7 @@ suite! {
         a_participant_takes_what_those_before_its_place_leave;
     orders:
         an_order_is_there_until_its_report_is_taken
+        workers_and_their_names_in_runs_are_kept
         the_first_report_of_an_order_counts
         orders_and_reports_are_deleted_with_their_run;
     queue:

@@ -262,7 +262,11 @@ fn an_older_store_is_migrated_by_the_first_that_opens_it_and_nothing_is_lost() {
     };
     drop(Postgres::create(&url).expect("it can be made"));
     open(&url).transact(|tx| tx.events().emit("a")).expect("the store works");
-    by_hand(&url, "DROP TABLE step_output; UPDATE meta SET version = 1");
+    by_hand(
+        &url,
+        "DROP TABLE step_output, run_worker; ALTER TABLE worker DROP COLUMN offer;
+         UPDATE meta SET version = 1",
+    );
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let url = url.clone();

@@ -239,6 +239,7 @@ fn sixth_version(dir: &Path) -> Connection {
              DROP TABLE added_step;
              DROP TABLE run_queue;
              DROP TABLE step_output;
+             DROP TABLE run_worker; ALTER TABLE worker DROP COLUMN offer;
              PRAGMA user_version = 6",
         )
         .expect("SQL");

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::value::{EndWord, NamesOr, OneOrMany, Quantity, Scalar};
+use super::value::{EndWord, NamesOr, OneOrMany, Quantity, Scalar, WorkersEntry};
 use crate::guard::GuardAction;
 use crate::spanned::{Entries, Field, Key, Spanned};
 use crate::step::Backoff;
@@ -28,6 +28,10 @@ pub(crate) struct StepTable {
     /// How much of which resource it holds while it runs.
     #[serde(rename = "use")]
     pub(crate) uses: Field<Entries<Quantity>>,
+    /// The worker of a service that executes it: its name, or a table of labels that it has.
+    pub(crate) on: Field<WorkersEntry>,
+    /// A step in `after` on whose worker it is executed.
+    pub(crate) with: Field<String>,
     /// Locks that it holds while it runs, exclusive among all users of the same store; it acquires
     /// all of them at once.
     pub(crate) lock: Field<OneOrMany>,

@@ -163,6 +163,28 @@ impl Untagged for Quantity {
     }
 }
 
+/// The name of a worker, or labels that it has.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(untagged, inline)]
+pub(crate) enum WorkersEntry {
+    /// Its name.
+    Name(String),
+    /// Its labels.
+    Labels(Entries<Scalar>),
+}
+
+impl Untagged for WorkersEntry {
+    const EXPECTED: &'static str = "the name of a worker, or a table of labels";
+
+    fn from_text(text: &str) -> Option<Self> {
+        Some(Self::Name(text.to_owned()))
+    }
+
+    fn from_table<'de, D: Deserializer<'de>>(table: D) -> Option<Result<Self, D::Error>> {
+        Some(Deserialize::deserialize(table).map(Self::Labels))
+    }
+}
+
 /// The amount, the items or the rate of a resource.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged, inline)]
@@ -265,4 +287,4 @@ pub(crate) struct ParamTable {
     pub(crate) description: Field<String>,
 }
 
-deserialize_untagged!(OneOrMany, Scalar, Quantity, ResourceEntry, ParamEntry);
+deserialize_untagged!(OneOrMany, Scalar, Quantity, WorkersEntry, ResourceEntry, ParamEntry);

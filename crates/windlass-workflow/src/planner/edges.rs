@@ -68,7 +68,8 @@ impl<'a> Dependencies<'a> {
             let Some(sources) = self.sources(&name, &entry.span) else { continue };
             for source in sources {
                 if seen.insert(source) {
-                    edges.push(StepDependency { step: source, kind: entry.kind });
+                    let kind = entry.kind;
+                    edges.push(StepDependency { step: source, same_worker: false, kind });
                     spans.push(entry.span.clone());
                 } else {
                     self.twice(&name, entry.span.clone());

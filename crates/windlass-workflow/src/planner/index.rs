@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use windlass_core::{Amount, ResourceCost};
+use windlass_core::{Amount, ResourceCost, SLOTS, WORKER};
 
 use super::amounts::amount;
 use super::resources::limit_error;
@@ -65,6 +65,11 @@ impl<'a> NameIndex<'a> {
                 diagnostics.error(error.help("leave one of them out"));
             }
             match self.resources.get(name) {
+                None if name.starts_with(WORKER) => {
+                    worker_resource_error(name, &usage, key.span.clone())
+                        .into_iter()
+                        .for_each(|error| diagnostics.error(error));
+                }
                 None if limit.is_some() => {
                     limit_error(limit.unwrap_or_default(), key.span.clone())
                         .into_iter()
@@ -97,6 +102,27 @@ impl<'a> NameIndex<'a> {
         });
         Diagnostic::new(key.span.clone(), message, "no such resource").help(help)
     }
+}
+
+/// Returns the error for a name that no resource of a worker can have.
+fn worker_resource_error(
+    name: &str,
+    usage: &ResourceUse<'_>,
+    span: Range<usize>,
+) -> Option<Diagnostic> {
+    let own = name.strip_prefix(WORKER).unwrap_or_default();
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let (message, help) = if own == SLOTS {
+        let help =
+            "each step takes one slot of its worker, and a worker's --slots says how many it has";
+        (format!("{} uses `{name}`", usage.owner), help)
+    } else if own.starts_with(char::is_alphanumeric) && own.chars().all(plain) {
+        return None;
+    } else {
+        let help = "use letters, digits, dots, dashes and underscores, such as \"worker.gpu\"";
+        (format!("`{name}` cannot be a resource of a worker"), help)
+    };
+    Some(Diagnostic::new(span, message, "invalid name").help(help))
 }
 
 /// The amount of one resource that a step uses.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use windlass_core::{SLOTS, Unprintable};
+use windlass_core::{SLOTS, Unprintable, WORKER};
 
 use super::amounts::amount;
 use super::times::any_time;
@@ -25,6 +25,15 @@ pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource>
             let help = format!(
                 "names that begin with `{SHARED}` are limits of the store, which `windlass limits` sets; \
                  steps use them as they are"
+            );
+            let error = Diagnostic::new(key.span.clone(), message, "invalid name");
+            diagnostics.error(error.help(help));
+        }
+        if name.starts_with(WORKER) {
+            let message = format!("`{name}` cannot be the name of a resource");
+            let help = format!(
+                "names that begin with `{WORKER}` are resources of workers, which `windlass worker --resource` \
+                 sets; steps use them as they are"
             );
             let error = Diagnostic::new(key.span.clone(), message, "invalid name");
             diagnostics.error(error.help(help));

@@ -8,11 +8,14 @@ use super::declared::{DeclaredStep, DeclaredSteps};
 use super::defaults::{Defaults, crash_limit, dir, retry};
 use super::edges::{self, Dependencies, EdgeSpans};
 use super::index::NameIndex;
+use super::placement::Placement;
 use super::resources::shared_name_error;
 use super::scope::NameScope;
 use super::texts::{TextReader, UnknownName};
 use super::times::{any_time, some_time};
 use super::values::{command, environment, names, script, shell};
+use windlass_core::Selector;
+
 use crate::diagnostic::Diagnostic;
 use crate::file::{NamesOr, OneOrMany};
 use crate::limits;
@@ -37,12 +40,15 @@ pub(super) fn steps(
         let reader = StepReader { step, scope, texts, index, defaults };
         let common = reader.step();
         let after = Dependencies::new(step, declared, &reader.scope, texts);
+        let placement = Placement::new(step, &reader.scope, texts);
         for combination in &step.combinations {
-            let (edges, spans) = after.edges(combination);
+            let (mut edges, spans) = after.edges(combination);
+            placement.mark(combination, &mut edges, |name| declared.indices(name));
             edge_count += edges.len();
             let each = step.each.iter().cloned().zip(combination.iter().cloned()).collect();
             let name = step.instance_name(combination);
-            steps.push((Step { name, each, after: edges, ..common.clone() }, spans));
+            let needs = Needs { on: placement.on(combination), ..common.needs.clone() };
+            steps.push((Step { name, each, after: edges, needs, ..common.clone() }, spans));
             if edge_count > limits::EDGES {
                 texts.diagnostics.error(edges::too_many(step));
                 return steps;
@@ -95,6 +101,7 @@ impl StepReader<'_> {
             resources: self.index.uses(&self.step.table.uses, owner, diagnostics, defaults),
             locks: self.locks(),
             semaphores: self.semaphores(),
+            on: Selector::default(),
         }
     }
 

@@ -188,7 +188,8 @@ impl Stage {
             let (attempt, started) = attempts.entry(step.clone()).or_insert((0, at));
             if what == "start" || *attempt == 0 && what != "blocked" {
                 (*attempt, *started) = (*attempt + 1, at);
-                let begun = self.fact(at, Happening::Started { work, attempt: *attempt });
+                let begun =
+                    self.fact(at, Happening::Started { work, attempt: *attempt, worker: None });
                 self.append(&[begun]);
             }
             let Some((end, ending)) = self.ending(&what, at) else { continue };

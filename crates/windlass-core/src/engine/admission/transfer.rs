@@ -8,7 +8,7 @@ use super::{Admission, TreeClock, queue_of};
 use crate::capacity::{CapacityTree, CostError};
 use crate::engine::Engine;
 use crate::engine::costs::Costs;
-use crate::engine::state::Work;
+use crate::engine::state::{At, Work};
 use crate::queue::Queues;
 use crate::{ClientId, ResourceCost, Timestamp, WorkId};
 
@@ -27,7 +27,7 @@ impl Engine {
     /// Leaves its tree: releases what its works hold there and its reservation. No other function
     /// may be called before [`Engine::arrive`]. Returns the clients to wake.
     pub fn depart(&mut self, capacity: &mut CapacityTree) -> Vec<ClientId> {
-        let holding = self.state.works().map(|(_, work)| work).filter(|work| work.phase().holds());
+        let holding = self.state.works().filter(|(_, work)| work.phase().holds());
         self.admission.depart(capacity, holding)
     }
 
@@ -69,16 +69,19 @@ impl Admission {
     fn depart<'a>(
         &mut self,
         capacity: &mut CapacityTree,
-        holding: impl Iterator<Item = &'a Work>,
+        holding: impl Iterator<Item = (WorkId, &'a Work)>,
     ) -> Vec<ClientId> {
         let mut wakes = capacity.withdraw(self.client);
-        for work in holding {
+        for (id, work) in holding {
+            let demand = self.costs.demand(work.cost);
+            self.placed.give_back(capacity, self.client, id, demand);
             wakes.extend(capacity.give_back(self.client, self.costs.demand(work.cost)));
         }
         (self.reserved_for, self.pending_reservation) = (None, None);
         self.queues = Queues::new(self.ageing);
         self.idle = None;
         self.costs = Costs::default();
+        self.placed.clear();
         wakes.retain(|client| *client != self.client);
         wakes.sort_unstable();
         wakes.dedup();
@@ -99,7 +102,7 @@ impl Admission {
             works().filter(|(_, entry)| queue_of(entry.phase()).is_some()).collect();
         queued.sort_unstable_by_key(|(_, entry)| entry.seq);
         for (work, entry) in queued {
-            self.enqueue(now, work, entry);
+            self.enqueue(capacity, now, work, entry, At::default());
         }
     }
 }

@@ -97,7 +97,10 @@ impl State {
             self.next_seq = self.next_seq.saturating_add(1);
         }
         self.counts.enter(entry.phase().state(), entry.retries_left);
-        effects.submitted(self.now, work, &entry);
+        if let Some(other) = extras.and_then(|extras| extras.beside) {
+            self.places.goes_beside(work, other);
+        }
+        effects.submitted(self.now, work, &entry, self.places.at(work, entry.phase()));
         self.works.push(entry);
         if let Some(extras) = extras {
             self.admit_extras(effects, work, *extras);
@@ -144,6 +147,7 @@ impl State {
         }
         self.retries.forget(work);
         self.pauses.forget(work);
+        self.places.forget(work);
         let crowded = if entry.is_related() { self.families.forget(work) } else { None };
         if let Some(parent) = crowded.filter(|parent| self.works.get(parent.index()).is_some()) {
             self.dag.prune_children(parent.index());

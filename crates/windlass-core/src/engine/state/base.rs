@@ -51,6 +51,7 @@ impl State {
             unneeded: entry.unneeded,
             after,
             times: self.clock.base_of(work),
+            worker: self.places.latest(work),
         })
     }
 
@@ -89,7 +90,11 @@ impl State {
         entry.restore(base);
         self.dag.add_node(edges);
         self.counts.enter(entry.phase().state(), entry.retries_left);
-        effects.restored(self.now, work, &entry);
+        self.places.start(work, base.worker);
+        if let Some(other) = extras.and_then(|extras| extras.beside) {
+            self.places.goes_beside(work, other);
+        }
+        effects.restored(self.now, work, &entry, self.places.at(work, entry.phase()));
         self.works.push(entry);
         if let Some(policy) = extras.and_then(|extras| extras.retry) {
             self.retries.set_policy(work, policy);

@@ -68,6 +68,10 @@ impl State {
             digest.add(work.get());
             digest.add(u64::from(spent));
         }
+        for (work, worker) in self.places.all_latest() {
+            digest.add(work.get());
+            digest.add(u64::from(worker.number()));
+        }
         digest.add(self.works.pushed() as u64);
         digest.add(self.next_seq.get());
         digest.0

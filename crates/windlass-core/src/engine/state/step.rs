@@ -35,7 +35,8 @@ impl State {
         self.counts.leave(from.state(), entry.retries_left);
         self.counts.enter(entry.phase().state(), entry.retries_left);
         let (to, is_timed) = (entry.phase(), entry.is_timed());
-        effects.stepped(self.now, Move { work, from, place, step }, entry);
+        let at = self.places.at(work, to);
+        effects.stepped(self.now, Move { work, from, place, step, at }, entry);
         if let Phase::Delayed { due } = from {
             self.disarm(due, work);
         }

@@ -30,7 +30,7 @@ pub(super) struct Dispatcher {
     runs: Runs,
     inbox: Inbox,
     placement: Placement,
-    /// The slots of the workers have changed since the last decisions.
+    /// The workers have changed since the last decisions.
     workers_changed: bool,
     /// All runs together, as those that take from the limits of the store.
     participant: Participant,
@@ -44,10 +44,10 @@ impl Dispatcher {
     pub(super) fn new(host: Host) -> Self {
         Self {
             participant: Participant::of_scheduler(host.process().clone()),
+            placement: Placement::new(host.capacity.clone()),
             host,
             runs: Runs::default(),
             inbox: Inbox::default(),
-            placement: Placement::default(),
             workers_changed: false,
             cleared: Vec::new(),
             leftovers: Vec::new(),
@@ -85,8 +85,6 @@ impl Dispatcher {
             return;
         }
         self.runs.drop_touched();
-        self.placement.forget_busy();
-        self.runs.values().for_each(|run| run.count_busy(&self.placement));
         self.workers_changed = true;
         self.inbox.go_back();
     }
@@ -115,7 +113,7 @@ impl Dispatcher {
         wakeup: &str,
         news: &mut Vec<SchedulerNews>,
     ) -> Result<(), StoreError> {
-        self.runs.adopt_unknown(transaction, &self.host, &self.placement, news)?;
+        self.runs.adopt_unknown(transaction, &self.host, news)?;
         let place = self.participant.place().clone();
         let turn = QueuePlace { wakeup: Some(wakeup), place: &place };
         let mut open = self.begin(transaction)?;
@@ -161,7 +159,6 @@ impl Dispatcher {
     /// Hands each run what concerns it. Returns the runs that have something to decide.
     fn begin(&mut self, transaction: &Transaction<'_>) -> Result<BTreeSet<String>, StoreError> {
         let changed = self.placement.look(transaction)?;
-        self.host.capacity.set_limits(&self.placement.limit());
         let mut news = self.inbox.take(transaction, &self.runs)?;
         if changed || std::mem::take(&mut self.workers_changed) {
             for (run, _) in self.runs.iter() {
@@ -254,11 +251,18 @@ impl Dispatcher {
         open: &mut BTreeSet<String>,
     ) -> Result<bool, StoreError> {
         let mut has_started = false;
+        // Before a run searches, all room at workers is offered to those that have waited for it.
+        self.host.capacity.pass_on();
         loop {
             for client in self.host.capacity.take_woken() {
                 self.runs.wake(client);
             }
-            let Some(id) = self.runs.next_in_turn() else { return Ok(has_started) };
+            let Some(id) = self.runs.next_in_turn() else {
+                match self.host.capacity.pass_on() {
+                    true => continue,
+                    false => return Ok(has_started),
+                }
+            };
             let run = self.runs.touch(&id);
             let started = run.start_next(transaction, &self.placement, turn)?;
             if started != StepStart::Nothing {

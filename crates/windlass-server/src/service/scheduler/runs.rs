@@ -7,7 +7,6 @@ use windlass_store::{StoreError, Transaction};
 
 use super::news::SchedulerNews;
 use crate::coordinator::served::{Host, ServedRun};
-use crate::service::placement::Placement;
 use crate::service::turns::Turns;
 
 /// The runs that a scheduler leads.
@@ -77,7 +76,6 @@ impl Runs {
         &mut self,
         transaction: &Transaction<'_>,
         host: &Host,
-        placement: &Placement,
         news: &mut Vec<SchedulerNews>,
     ) -> Result<(), StoreError> {
         for id in self.unknown(transaction)? {
@@ -86,7 +84,6 @@ impl Runs {
             self.touched.insert(id.clone());
             match ServedRun::adopt(transaction, record, host)? {
                 Ok(run) => {
-                    run.count_busy(placement);
                     self.by_client.insert(run.client(), id.clone());
                     self.turns.add(&id, run.priority());
                     self.served.insert(id.clone(), run);

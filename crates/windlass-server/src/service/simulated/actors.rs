@@ -14,8 +14,8 @@ use crate::coordinator::served::Host;
 use crate::coordinator::{Ask, RunError, ask};
 use crate::service::duty::{Begun, Duty, Place};
 use crate::service::scheduler::{Rounds, claim_lead};
-use crate::service::submit;
 use crate::service::worker::{WorkerError, WorkerSettings, lease_terms};
+use crate::service::{Equipment, WorkersNeeded, submit};
 
 pub(super) enum Actor {
     Scheduler(SchedulerActor),
@@ -143,7 +143,14 @@ impl WorkerActor {
         Access::create_dir(&dir).expect("a directory");
         let (name, slots) = (self.name.to_owned(), self.slots);
         let (lease, guardian) = (world.lease, Vec::new());
-        let settings = WorkerSettings { name, slots, lease, idle: None, guardian };
+        let settings = WorkerSettings {
+            name,
+            slots,
+            equipment: Equipment::default(),
+            lease,
+            idle: None,
+            guardian,
+        };
         let (process, tag) = (process(pid), format!("worker-{}", self.name));
         let attempts = SimulatedAttempts::new(world, pid, &tag);
         let clock = Clock::manual(world.machine.nanos());
@@ -200,7 +207,7 @@ fn use_service(world: &Arc<World>) {
         let mut store = world.connect(pid);
         let (file, dir) = (name.clone(), store.dir().to_owned());
         let run = RunRecord { file, text, dir, ..RunRecord::default() };
-        let submitted = submit(&mut store, run, workflow, &[]);
+        let submitted = submit(&mut store, run, workflow, &[], WorkersNeeded::Now);
         world.machine.log(|| format!("process {pid} submits {name}: {submitted:?}"));
         world.machine.end_process(pid);
         match submitted {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::{Ending, Fact, Happening, Input, Name, Timestamp, WorkId};
+use windlass_core::{Ending, Fact, Happening, Input, Name, Timestamp};
 use windlass_store::{RunRecord, Transaction};
 
 use super::flow::{Flow, FlowStep, SLOTS};
@@ -149,7 +149,8 @@ impl World {
         assert!(twin.is_none(), "an attempt runs twice");
         let facts = self.look().facts(run).expect("the store works");
         let started = |fact: &Fact| {
-            fact.what == Happening::Started { work: WorkId::from_index(work), attempt }
+            matches!(fact.what, Happening::Started { work: of, attempt: number, .. }
+                if (of.index(), number) == (work, attempt))
         };
         assert!(facts.iter().any(started), "a command starts that the journal does not know");
         for (attempt, ending) in endings(&facts, work) {

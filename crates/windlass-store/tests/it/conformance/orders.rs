@@ -1,7 +1,9 @@
 //! Orders and their reports.
 
 use windlass_core::Token;
-use windlass_store::{Life, NewOrder, RunRecord, StoreError, Transaction};
+use windlass_store::{
+    Life, NewOrder, RunRecord, StoreError, StoredWorker, Transaction, WorkerState,
+};
 
 use super::*;
 
@@ -77,4 +79,33 @@ pub(super) fn orders_and_reports_are_deleted_with_their_run(on: &mut Fixture) {
     on.store.transact(|transaction| transaction.runs().delete("abc")).expect("the store works");
     assert!(!read(on, |transaction| transaction.orders().has_reports()));
     assert_eq!(take(on), []);
+}
+
+pub(super) fn workers_and_their_names_in_runs_are_kept(on: &mut Fixture) {
+    let run = RunRecord { id: "placed".to_owned(), ..RunRecord::default() };
+    let worker = |offer: &str| StoredWorker {
+        life: life(),
+        slots: 3,
+        offer: offer.to_owned(),
+        state: WorkerState::Up,
+        since_ms: 7,
+    };
+    let write = on.store.transact(|transaction| {
+        transaction.runs().insert(&run)?;
+        transaction.orders().put_worker(&worker("nothing"))?;
+        transaction.orders().put_worker(&worker("a \"text\""))?;
+        transaction.orders().name_worker("placed", 0, "w")?;
+        transaction.orders().name_worker("placed", 1, "ä b")
+    });
+    write.expect("the store works");
+    assert_eq!(read(on, |tx| tx.orders().workers()), [worker("a \"text\"")]);
+    assert_eq!(read(on, |tx| tx.orders().worker_names("placed")), ["w", "ä b"]);
+    assert!(read(on, |tx| tx.orders().worker_names("other")).is_empty());
+    let delete = on.store.transact(|transaction| {
+        transaction.orders().delete_worker(&life())?;
+        transaction.runs().delete("placed")
+    });
+    delete.expect("the store works");
+    assert!(read(on, |tx| tx.orders().worker_names("placed")).is_empty());
+    assert!(read(on, |tx| tx.orders().workers()).is_empty());
 }

@@ -73,7 +73,7 @@ impl World {
     }
 
     pub(super) fn began(&self, of: Grant) -> impl Fn(&Happening) -> bool {
-        move |what| matches!(what, Happening::Started { work, attempt } if (*work, *attempt) == (of.work, of.attempt))
+        move |what| matches!(what, Happening::Started { work, attempt, .. } if (*work, *attempt) == (of.work, of.attempt))
     }
 
     pub(super) fn check_start(&self, id: OrderId) {
