@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use rustix::process::{Pid, Signal, kill_process};
 use windlass_sim::postgres::Server;
 
-use crate::bench::{Bench, eventually, runs, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 
 /// Returns a bench with a store in a database, and its URL, if PostgreSQL is installed.
 fn bench(flow: &str) -> Option<(Bench, String)> {
@@ -99,6 +100,37 @@ fn what_a_killed_worker_was_executing_ends_at_once() {
     serve.kill().and_then(|()| serve.wait()).expect("it can be killed");
     let said = bench.read("worker");
     assert_eq!(said.lines().count(), 1, "the guardian says nothing: {said}");
+}
+
+/// No scheduler is left that would end it either.
+#[test]
+fn what_a_suspended_worker_was_executing_ends_while_the_database_hangs() {
+    let Some(server) = Server::own() else { return };
+    let bench = Bench::new();
+    let url = server.new_store();
+    bench.write("flow.toml", "[step.a]\nrun = 'echo $$ > pid; sleep 600; true'\n");
+    ends_with(&bench, 0, &url, &["store", "init"]);
+    let start = |arguments: &[&str]| {
+        let mut command = bench.command(&[&["--state", &url], arguments].concat());
+        command.env("XDG_STATE_HOME", bench.path("home")).spawn().expect("the binary runs")
+    };
+    let mut serve = start(&["serve", "--no-worker"]);
+    let mut worker = start(&["worker", "--name", "one", "--lease", "2s"]);
+    ends_with(&bench, 0, &url, &["submit", "flow.toml"]);
+    bench.await_file("pid");
+    eventually("it says which process it is", || bench.read("pid").ends_with('\n'));
+    serve.kill().and_then(|()| serve.wait()).expect("it can be killed");
+    let postmaster = server.socket().with_extension("5432.lock");
+    let postmaster = fs::read_to_string(postmaster).expect("the server runs");
+    let postmaster = postmaster.lines().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    let postmaster = postmaster.expect("a pid");
+    // It takes connections and does not answer.
+    kill_process(postmaster, Signal::STOP).expect("it can be suspended");
+    signal(&worker, Signal::STOP);
+    let pid = bench.read("pid");
+    eventually("the guardian has ended it", || !runs(pid.trim()));
+    kill_process(postmaster, Signal::CONT).expect("it can continue");
+    worker.kill().and_then(|()| worker.wait()).expect("it can be killed");
 }
 
 #[test]

@@ -10,7 +10,8 @@
 //! been told, knows that the order has ended by itself.
 //!
 //! It keeps the worker's directory locked, as the worker does, so the next life begins after it has ended.
-//! Between heartbeats it sleeps, and it opens the store only to find what it has to end.
+//! Between heartbeats it sleeps, and it opens the store only to find what it has to end. A store that does not
+//! answer delays nothing: what carries the worker's tag is found without it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,7 +21,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Signal, setsid};
@@ -258,16 +260,16 @@ impl Ward {
         loop {
             match self.hear(&timer, asked_at(good, lease))? {
                 Some(Some(Word::Good(sent))) => good = sent,
-                Some(Some(Word::LifeOver) | None) => return self.kill(),
+                Some(Some(Word::LifeOver) | None) => return self.kill(lease),
                 None => break,
             }
         }
         self.warn();
-        self.ask()?;
+        self.ask(lease)?;
         let end = killed_at(good, lease);
         // What has begun goes on, whatever the worker says. A worker that has ended waits for nothing.
         while let Some(Some(Word::Good(_))) = self.hear(&timer, end)? {}
-        self.kill()
+        self.kill(lease)
     }
 
     /// Waits for a word of the worker. The inner value is none if the worker has ended, and the outer one if
@@ -301,8 +303,8 @@ impl Ward {
         Point::GuardianBeforeKill.reached();
     }
 
-    fn ask(&self) -> io::Result<()> {
-        let trees = self.trees();
+    fn ask(&self, lease: Duration) -> io::Result<()> {
+        let trees = self.trees(lease);
         let wanted: Vec<_> = trees.iter().map(|tree| Wanted { tree, roots: &[] }).collect();
         for process in search::members(&wanted, |_, _| ())?.of_trees.concat() {
             // It may have ended, and one that is suspended must get the signal.
@@ -311,19 +313,28 @@ impl Ward {
         Ok(())
     }
 
-    fn kill(&self) -> io::Result<()> {
+    fn kill(&self, lease: Duration) -> io::Result<()> {
         self.warn();
-        tree::kill_all(&self.trees())
+        let tagged = tree::kill_all(&[process_tag::tree_of(&self.tag)]);
+        tree::kill_all(&self.trees(lease)).and(tagged)
     }
 
     /// Returns what the worker's processes are found by: its tag, and if the store can be read, those of its
     /// orders, because a process may have cleared its environment.
-    fn trees(&self) -> Vec<ProcessTree> {
-        let store = Store::open_existing(&self.state, Network::Allow);
-        let stored = store.and_then(|mut store| {
-            store.read(|transaction| left_by(transaction, &self.name, &self.tag))
+    fn trees(&self, lease: Duration) -> Vec<ProcessTree> {
+        let (state, name, tag) = (self.state.clone(), self.name.clone(), self.tag.clone());
+        let (sender, receiver) = mpsc::channel();
+        // A database may hang, so it is read on a thread that ends with this process.
+        let reader = thread::Builder::new().spawn(move || {
+            let store = Store::open_existing(&state, Network::Allow);
+            let stored = store
+                .and_then(|mut store| store.read(|transaction| left_by(transaction, &name, &tag)));
+            // The guardian may have gone on without it.
+            let _ = sender.send(stored);
         });
-        stored.unwrap_or_else(|_| vec![process_tag::tree_of(&self.tag)])
+        let stored = reader.ok().and_then(|_| receiver.recv_timeout(lease / 12).ok());
+        let stored = stored.and_then(Result::ok);
+        stored.unwrap_or_else(|| vec![process_tag::tree_of(&self.tag)])
     }
 }
 
