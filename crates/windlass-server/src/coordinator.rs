@@ -187,7 +187,8 @@ impl Coordinator {
         let env = submitted_env(std::env::vars_os(), &plan_of(&record)?.pass_env, &[])?;
         store.transact(|transaction| {
             let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
-            if let Some(leader) = leases.iter().find(|stored| !stored.owner.is_gone()) {
+            let now = transaction.now();
+            if let Some(leader) = leases.iter().find(|stored| !stored.is_over(now)) {
                 let by = leader.lease.holder.clone();
                 return Ok(Err(RunError::Led { run: run.to_owned(), by }));
             }

@@ -140,6 +140,23 @@ impl Server {
     }
 }
 
+/// Runs statements in the database that a URL of a store names, and returns what they print.
+///
+/// # Panics
+///
+/// If they fail.
+pub fn sql(url: &str, statements: &str) -> String {
+    let place = url.split_once("&schema=").map_or(url, |(place, _)| place);
+    let psql = programs().expect("PostgreSQL is installed").join("psql");
+    let output = Command::new(psql)
+        .args(["-XAtq", "-v", "ON_ERROR_STOP=1", place, "-c", statements])
+        .output();
+    let output = output.expect("it can be started");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    assert!(output.status.success(), "{statements}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 /// Returns the directory with the programs of the first server in the path, or the newest installed one.
 fn programs() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();

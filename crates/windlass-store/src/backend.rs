@@ -1,9 +1,10 @@
 //! What a backend has to provide: transactions, wake-ups, and further connections.
 //!
 //! A server in a network could serve each call. Times come from the clock that the store was opened
-//! with, not from the backend.
+//! with, which may ask for that of the server.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::tables::Tables;
@@ -69,6 +70,14 @@ pub trait Backend: Send {
 
     /// Runs `body` on a consistent snapshot, without waiting for writers.
     fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError>;
+
+    /// Sets for how long this process may stand still in a transaction before a server ends it, so that others
+    /// can write. This also goes for connections that are opened later with [`Backend::opener`].
+    fn let_stall(&mut self, _: Duration) {}
+
+    /// Sets how long an attempt at a transaction may take. Then the connection counts as lost, and
+    /// [`Backend::transact`] asks whether to try again.
+    fn answer_within(&mut self, _: Duration) {}
 
     /// Returns a function that opens further connections to the same place, for other threads.
     fn opener(&self) -> Opener;

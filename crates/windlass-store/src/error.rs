@@ -183,14 +183,6 @@ pub enum StoreError {
         /// What has happened to the connection.
         why: String,
     },
-    /// The processes of another machine use the store.
-    #[error(
-        "the store in database {database} belongs to another machine; processes of several machines cannot share a store yet"
-    )]
-    OtherMachine {
-        /// The URL of the database, without a password.
-        database: String,
-    },
     /// The database has no store, and the caller did not want to create one.
     #[error(
         "there is no store in database {database}; create it with: windlass store init --state '{database}'"
@@ -290,11 +282,11 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The number of boots no longer fits into a token.
+    /// The number of boots or fail-overs no longer fits into a token.
     #[error(
-        "the store was used in more boots than its tokens can count; move its directory away to start with an empty store"
+        "the store was used in more boots than its tokens can count; start with an empty store"
     )]
-    TooManyBoots,
+    TooManyEras,
 }
 
 impl StoreError {

@@ -5,6 +5,7 @@
 
 use windlass_core::{CoordinationStats, Lease, Name, Timestamp, Token, Waiter};
 
+use crate::clock::ClockReading;
 use crate::process::{Liveness, Process, has_ended};
 
 /// What the store keeps of a name while it has no holder, too.
@@ -24,8 +25,10 @@ pub struct StoredName {
 /// The process, user and boot behind a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The boot during which the lease began.
-    pub boot: String,
+    /// The [`Frame`](crate::Frame) of the lease's times.
+    pub frame: String,
+    /// The machine of the holder, in a store that several machines use.
+    pub host: Option<String>,
     /// The process that holds the lease; the lease ends with it.
     pub process: Option<Process>,
     /// The processes that work under the lease, besides that one.
@@ -40,7 +43,7 @@ impl Owner {
     /// Returns whether the owner has certainly ended.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        has_ended(&self.boot, self.process.as_ref())
+        has_ended(&self.frame, self.process.as_ref())
     }
 }
 
@@ -75,6 +78,9 @@ pub struct StoredLease {
     pub owner: Owner,
     /// The items that the holder has, of a limit with items.
     pub items: Vec<String>,
+    /// Heartbeats were missed once already. The lease has got the same time again, because the clock of a
+    /// server may jump, and holders may have been cut off from it like everyone else.
+    pub doubted: bool,
 }
 
 /// The items of a limit, such as the numbers of GPUs.
@@ -107,7 +113,7 @@ pub enum HoldState {
 }
 
 impl StoredLease {
-    /// Returns the state of the lease at `now`, a time since this boot.
+    /// Returns the state of the lease at `now`.
     #[must_use]
     pub fn state(&self, now: Timestamp) -> HoldState {
         if self.owner.is_gone() {
@@ -117,6 +123,21 @@ impl StoredLease {
         } else {
             HoldState::Held
         }
+    }
+
+    /// Returns whether the holder may still use the lease: no one has found it stale. Where holders may be on
+    /// other machines, one whose heartbeats have only been late has not lost it.
+    pub(crate) fn is_valid(&self, now: &ClockReading) -> bool {
+        let late = now.frame.is_shared() && self.lease.is_only_silent(now.at);
+        self.owner.frame == now.frame.id() && (late || !self.lease.is_stale(now.at))
+    }
+
+    /// Returns whether the lease has ended as far as can be seen, by the end of its holder or for want of
+    /// heartbeats.
+    #[must_use]
+    pub fn is_over(&self, now: &ClockReading) -> bool {
+        let unseen = now.frame.is_shared() && self.lease.is_stale(now.at);
+        self.owner.is_gone() || self.owner.frame != now.frame.id() || unseen
     }
 
     /// Returns whether the holder's process, seen alive, stands in for missing heartbeats.
@@ -136,8 +157,10 @@ impl StoredLease {
 pub struct StoredWaiter {
     /// The waiter and its place in the queue.
     pub waiter: Waiter,
-    /// The boot during which it began to wait.
-    pub boot: String,
+    /// The [`Frame`](crate::Frame) of its times.
+    pub frame: String,
+    /// The machine of the process, in a store that several machines use.
+    pub host: Option<String>,
     /// The process that waits; the waiter leaves the queue when it ends.
     pub process: Option<Process>,
     /// The [`Wakeup`](crate::Wakeup) to notify when its turn comes.
@@ -150,6 +173,6 @@ impl StoredWaiter {
     /// Returns whether the process that waits has certainly ended.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        has_ended(&self.boot, self.process.as_ref())
+        has_ended(&self.frame, self.process.as_ref())
     }
 }

@@ -1,7 +1,9 @@
 //! The names that one decision is about, with their leases and the heads of their queues.
 //!
-//! `windlass-core` decides; the group adds what core cannot know: which processes are alive, and which boot
-//! this is. It has only the first waiters of long queues. Once one of these was removed, because its process
+//! `windlass-core` decides; the group adds what core cannot know: which processes are alive, and whether the
+//! times of a lease can be compared with now. Where holders may be on other machines, it doubts a lease
+//! without heartbeats first, and gives it the same time again: the clock of a server may jump, and holders
+//! may have been cut off from it like everyone else. It has only the first waiters of long queues. Once one of these was removed, because its process
 //! has ended, others have come first: the caller saves the group and loads it again.
 
 mod changes;
@@ -20,12 +22,12 @@ use crate::lease::{Owner, ProcessTree, StoredName, StoredWaiter};
 use crate::process::{Liveness, Process};
 use crate::tables::{LeaseSnapshot, Meta};
 
-/// The bit above which a token carries the number of the boot during which it was given out.
-const BOOT_BIT: u32 = 40;
+/// The bit above which a token carries the number of the era in which it was given out.
+const ERA_BIT: u32 = 40;
 /// How much of a limit an item counts.
 const STEPS_PER_ITEM: u64 = Amount::ONE.steps();
-/// How many boots fit above that bit in a database's signed integers.
-const MAX_BOOTS: u64 = 1 << (63 - BOOT_BIT);
+/// How many eras fit above that bit in a database's signed integers.
+const MAX_ERAS: u64 = 1 << (63 - ERA_BIT);
 
 pub(crate) struct LeaseGroup<'a> {
     pub(crate) state: CoordinationState,
@@ -33,7 +35,9 @@ pub(crate) struct LeaseGroup<'a> {
     now: &'a ClockReading,
     /// The group as it was loaded.
     before: LeaseSnapshot,
-    /// The boots of the store, with this one counted.
+    /// The leases whose holders have missed heartbeats once, and sent none since.
+    doubted: BTreeSet<(Name, Token)>,
+    /// The eras of the store, with this one counted.
     meta: Meta,
     owners: BTreeMap<(Name, Token), Owner>,
     /// The items that holders have.
@@ -58,7 +62,8 @@ pub(crate) struct Claimant {
 /// How to reach a waiter.
 #[derive(Clone)]
 struct Contact {
-    boot: String,
+    frame: String,
+    host: Option<String>,
     process: Option<Process>,
     wakeup: Option<String>,
     since_ms: i64,
@@ -82,13 +87,13 @@ pub struct Leftover {
 }
 
 impl<'a> LeaseGroup<'a> {
-    /// Builds the group from its rows. Leases and waiters of other boots are dropped.
+    /// Builds the group from its rows. Leases and waiters of other frames are dropped.
     pub(crate) fn new(
         stored: LeaseSnapshot,
         clock: &'a dyn Clock,
         now: &'a ClockReading,
     ) -> Result<Self, StoreError> {
-        let meta = count_boot(&stored.meta, now)?;
+        let meta = stored.meta.in_era(now)?;
         let leases = stored.leases.iter();
         let mut group = Self {
             state: CoordinationState::restore(record(&stored, &meta)),
@@ -99,18 +104,48 @@ impl<'a> LeaseGroup<'a> {
                 .clone()
                 .map(|s| ((s.name.clone(), s.lease.token), s.owner.clone()))
                 .collect(),
-            items: leases.map(|s| ((s.name.clone(), s.lease.token), s.items.clone())).collect(),
+            items: leases
+                .clone()
+                .map(|s| ((s.name.clone(), s.lease.token), s.items.clone()))
+                .collect(),
+            doubted: leases
+                .filter(|s| s.doubted)
+                .map(|s| (s.name.clone(), s.lease.token))
+                .collect(),
             contacts: stored.waiters.values().map(contact).collect(),
             gone: BTreeMap::new(),
             claimant: Claimant::default(),
             lacks_waiters: false,
             before: stored,
         };
-        group.drop_other_boots();
+        group.drop_other_frames();
         for stored in group.before.leases.iter().filter(|stored| stored.is_vouched_for(now.at)) {
             group.state.vouch(&stored.name, stored.lease.token, now.at);
         }
+        if now.frame.is_shared() {
+            group.doubt_silent();
+        }
         Ok(group)
+    }
+
+    /// Gives leases that have missed heartbeats for the first time as much time again.
+    fn doubt_silent(&mut self) {
+        for stored in &self.before.leases {
+            let key = (stored.name.clone(), stored.lease.token);
+            if stored.is_valid(self.now) && stored.lease.is_stale(self.now.at) && !stored.doubted {
+                self.state.vouch(&key.0, key.1, self.now.at);
+                self.doubted.insert(key);
+            }
+        }
+    }
+
+    /// Notes that the holder of a lease is heard of. Where only heartbeats can be seen, one that comes late
+    /// counts, as long as no one has found the lease stale.
+    pub(crate) fn hear(&mut self, name: &Name, token: Token) {
+        if self.now.frame.is_shared() {
+            self.state.vouch(name, token, self.now.at);
+            self.doubted.remove(&(name.clone(), token));
+        }
     }
 
     pub(crate) fn now(&self) -> &'a ClockReading {
@@ -122,20 +157,21 @@ impl<'a> LeaseGroup<'a> {
     pub(crate) fn set_claimant(&mut self, holder: &HolderId, claimant: Claimant) {
         let Claimant { waiter, wakeup, .. } = claimant.clone();
         if let Some(contact) = self.contacts.get_mut(holder) {
-            contact.boot.clone_from(&self.now.boot);
+            self.now.frame.id().clone_into(&mut contact.frame);
             (contact.process, contact.wakeup) = (waiter, wakeup);
         }
         self.claimant = claimant;
     }
 
-    /// Ends the leases and waits of other boots: no process survives a boot.
-    fn drop_other_boots(&mut self) {
-        let boot = &self.now.boot;
-        for ((name, token), _) in self.owners.iter().filter(|(_, owner)| owner.boot != *boot) {
+    /// Ends the leases and waits of other frames: no process survives a boot, and those that use the original
+    /// of a copied database know nothing of the copy.
+    fn drop_other_frames(&mut self) {
+        let frame = self.now.frame.id();
+        for ((name, token), _) in self.owners.iter().filter(|(_, owner)| owner.frame != frame) {
             self.state.abandon(name, *token);
             self.state.clear_remains(name, *token);
         }
-        for (holder, _) in self.contacts.iter().filter(|(_, contact)| contact.boot != *boot) {
+        for (holder, _) in self.contacts.iter().filter(|(_, contact)| contact.frame != frame) {
             self.state.leave(holder, self.now.at);
         }
     }
@@ -290,10 +326,8 @@ impl<'a> LeaseGroup<'a> {
 
 /// Returns the record from which core restores its state.
 fn record(stored: &LeaseSnapshot, meta: &Meta) -> CoordinationRecord {
-    let mut record = CoordinationRecord {
-        floor: Token(meta.boots << BOOT_BIT),
-        ..CoordinationRecord::default()
-    };
+    let mut record =
+        CoordinationRecord { floor: Token(meta.floor()), ..CoordinationRecord::default() };
     record.waiters = stored.waiters.values().map(|stored| stored.waiter.clone()).collect();
     for (name, stored_name) in &stored.names {
         let StoredName { capacity, token, arrivals, stats } = *stored_name;
@@ -305,21 +339,29 @@ fn record(stored: &LeaseSnapshot, meta: &Meta) -> CoordinationRecord {
 }
 
 fn contact(stored: &StoredWaiter) -> (HolderId, Contact) {
-    let StoredWaiter { waiter: Waiter { holder, .. }, boot, process, wakeup, since_ms } =
+    let StoredWaiter { waiter: Waiter { holder, .. }, frame, host, process, wakeup, since_ms } =
         stored.clone();
-    (holder, Contact { boot, process, wakeup, since_ms })
+    (holder, Contact { frame, host, process, wakeup, since_ms })
 }
 
-/// Counts a boot that the store has not seen yet, so that the tokens of this boot are larger than all
-/// of the last one, including those that a loss of power has undone.
-fn count_boot(stored: &Meta, now: &ClockReading) -> Result<Meta, StoreError> {
-    if stored.boot == now.boot {
-        return Ok(stored.clone());
+impl Meta {
+    /// Counts an era that the store has not seen yet, so that its tokens are larger than all before, including
+    /// those that a loss of power or a fail-over has undone.
+    pub(crate) fn in_era(&self, now: &ClockReading) -> Result<Self, StoreError> {
+        let era = now.frame.era();
+        if self.era == era {
+            return Ok(self.clone());
+        }
+        // The era in which the store was created is number 0.
+        let eras = self.eras + u64::from(!self.era.is_empty());
+        if eras >= MAX_ERAS {
+            return Err(StoreError::TooManyEras);
+        }
+        Ok(Self { era, eras })
     }
-    // The boot during which the store was created is number 0.
-    let boots = stored.boots + u64::from(!stored.boot.is_empty());
-    if boots >= MAX_BOOTS {
-        return Err(StoreError::TooManyBoots);
+
+    /// Returns the number above which all tokens of the era are.
+    pub(crate) fn floor(&self) -> u64 {
+        self.eras << ERA_BIT
     }
-    Ok(Meta { boot: now.boot.clone(), boots })
 }

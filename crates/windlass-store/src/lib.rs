@@ -69,7 +69,7 @@ mod writer_wait;
 pub use self::postgres::{Postgres, is_database, without_password};
 pub use access::Access;
 pub use backend::{Backend, Durability, Opener, TransactionBody};
-pub use clock::{BootClock, Clock, ClockReading, ManualClock};
+pub use clock::{BootClock, Clock, ClockReading, DatabaseClock, Frame, ManualClock, ServerTime};
 pub use encoding::{DecodeError, RunBase, decode, encode};
 pub use error::{DiskFault, StoreError};
 pub use lease::{

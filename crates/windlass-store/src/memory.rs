@@ -132,6 +132,15 @@ impl LeaseTables for MemoryTransaction {
         Ok(self.tables().meta.clone())
     }
 
+    fn begin_era(&self, meta: &Meta, floor: u64) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        tables.meta = meta.clone();
+        tables.last_event = tables.last_event.max(floor);
+        tables.last_request = tables.last_request.max(floor);
+        tables.orders.raise(floor);
+        Ok(())
+    }
+
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
         Ok(self.tables().names.get(name).copied())
     }
@@ -148,9 +157,9 @@ impl LeaseTables for MemoryTransaction {
         Ok(tables.leases.values().filter(of_process).cloned().collect())
     }
 
-    fn refresh_all(&self, boot: &str, at: Timestamp) -> Result<(), StoreError> {
+    fn refresh_all(&self, frame: &str, at: Timestamp) -> Result<(), StoreError> {
         let mut tables = self.tables();
-        let leases = tables.leases.values_mut().filter(|stored| stored.owner.boot == boot);
+        let leases = tables.leases.values_mut().filter(|stored| stored.owner.frame == frame);
         let presumed = leases.filter(|stored| stored.lease.presence == Presence::Presumed);
         presumed.for_each(|stored| stored.lease.refresh(at));
         Ok(())
@@ -216,9 +225,9 @@ impl LeaseTables for MemoryTransaction {
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
         let mut tables = self.tables();
-        if let Some(meta) = &changes.boot {
+        if let Some(meta) = &changes.era {
             tables.meta = meta.clone();
-            tables.waiters.retain(|_, stored| stored.boot == meta.boot);
+            tables.waiters.retain(|_, stored| stored.frame == meta.era);
         }
         tables.names.extend(changes.names.iter().cloned());
         for ended in &changes.ended_leases {

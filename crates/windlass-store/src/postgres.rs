@@ -5,6 +5,8 @@
 //! transaction gets in the way, the transaction is repeated; if the answer to a commit is lost, the server
 //! is asked what has become of it. Commits are always synced: a holder may outlive a crash of the server.
 
+mod begin;
+mod link;
 mod listener;
 mod orders;
 mod queues;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::begin::{begin, first_time};
 use self::listener::{Listener, notification};
 use self::session::Session;
 use self::tables::PostgresTables;
@@ -27,6 +30,7 @@ use self::target::Target;
 pub use self::target::{is_database, without_password};
 use self::wait::Wait;
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
+use crate::clock::ServerTime;
 use crate::error::StoreError;
 use crate::wakeup::{Topic, Wakeup};
 use crate::writer_wait::OnWait;
@@ -35,14 +39,40 @@ use crate::writer_wait::OnWait;
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait before the first and before later attempts to reach the database.
 const RECONNECT: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+/// How long a session may stand still in a transaction at least, also on a busy machine.
+const SHORTEST_STALL: Duration = Duration::from_millis(250);
 
 /// A connection to a store in a database.
 pub struct Postgres {
     target: Arc<Target>,
     listener: Listener,
     id: String,
+    /// The time when the store was opened.
+    first_time: ServerTime,
+    haste: Haste,
     /// None after the connection was lost, and while a transaction has it: one whose body panics closes it.
     session: Option<Session>,
+}
+
+/// How long a caller lets the server wait, and waits for it.
+#[derive(Clone, Copy)]
+struct Haste {
+    /// How long a session may stand still in a transaction.
+    stall: Duration,
+    /// How long an attempt at a transaction may take.
+    attempt: Option<Duration>,
+}
+
+impl Haste {
+    const USUAL: Self = Self { stall: Duration::from_secs(10), attempt: None };
+
+    fn deadline(self) -> Option<Instant> {
+        self.attempt.map(|attempt| Instant::now() + attempt)
+    }
+
+    fn open(self, target: &Target) -> Result<Session, StoreError> {
+        Session::open(target, self.stall, self.deadline())
+    }
 }
 
 /// How one attempt at a transaction has failed.
@@ -66,13 +96,13 @@ enum Unfinished {
 impl Postgres {
     /// Opens the store in the database that `url` names. Fails if there is none.
     pub fn open(url: &str) -> Result<Self, StoreError> {
-        Self::connect(Arc::new(Target::parse(url)?), Listener::default())
+        Self::connect(Arc::new(Target::parse(url)?), Listener::default(), Haste::USUAL)
     }
 
     /// Creates a store in the database that `url` names, unless there is one, and opens it.
     pub fn create(url: &str) -> Result<Self, StoreError> {
         let target = Target::parse(url)?;
-        schema::prepare(&Session::open(&target)?, &target)?;
+        schema::prepare(&Haste::USUAL.open(&target)?, &target)?;
         Self::open(url)
     }
 
@@ -88,18 +118,26 @@ impl Postgres {
         self.target.to_string()
     }
 
-    fn connect(target: Arc<Target>, listener: Listener) -> Result<Self, StoreError> {
-        let session = Session::open(&target)?;
+    /// Returns what the clock of the server was when the store was opened.
+    #[must_use]
+    pub fn first_time(&self) -> &ServerTime {
+        &self.first_time
+    }
+
+    fn connect(target: Arc<Target>, listener: Listener, haste: Haste) -> Result<Self, StoreError> {
+        let session = haste.open(&target)?;
         let id = schema::check(&session, &target)?;
-        Ok(Self { target, listener, id, session: Some(session) })
+        let first_time = first_time(&session)?;
+        Ok(Self { target, listener, id, first_time, haste, session: Some(session) })
     }
 
     /// Takes the connection, a new one if the last was lost.
     fn take_session(&mut self) -> Result<Session, Failure> {
         if let Some(session) = self.session.take().filter(|session| !session.is_closed()) {
+            session.set_deadline(self.haste.deadline());
             return Ok(session);
         }
-        let session = Session::open(&self.target).map_err(of_connecting)?;
+        let session = self.haste.open(&self.target).map_err(of_connecting)?;
         let id = schema::check(&session, &self.target).map_err(of_connecting)?;
         match id == self.id {
             true => Ok(session),
@@ -125,9 +163,10 @@ impl Postgres {
     /// Asks the server what has become of a transaction whose commit it did not answer.
     fn find_out(&mut self, number: &str, error: StoreError) -> Result<(), Failure> {
         let why = error.to_string();
-        let until = Instant::now() + READ_PATIENCE;
+        let patience = self.haste.attempt.unwrap_or(READ_PATIENCE);
+        let until = Instant::now() + patience;
         while Instant::now() < until {
-            thread::sleep(RECONNECT[1]);
+            thread::sleep(RECONNECT[1].min(patience / 4));
             let Ok(session) = self.take_session() else { continue };
             let query = "SELECT pg_xact_status($1::text::xid8)";
             let status = session.one(query, &[&number], |row| row.value::<Option<String>>(0));
@@ -145,7 +184,7 @@ impl Postgres {
         let session = self.take_session()?;
         let read = session
             .batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            .and_then(|()| body(&PostgresTables::new(&session, false)))
+            .and_then(|()| body(&PostgresTables::reading(&session)))
             .and_then(|()| session.batch("COMMIT"));
         let read = read.map_err(|error| match failed(&session, error) {
             // Perhaps a newer version has migrated the tables since this process has connected.
@@ -213,11 +252,21 @@ impl Backend for Postgres {
     }
 
     fn opener(&self) -> Opener {
-        let (target, listener) = (Arc::clone(&self.target), self.listener.clone());
+        let (target, listener, haste) =
+            (Arc::clone(&self.target), self.listener.clone(), self.haste);
         Box::new(move || {
-            let opened = Self::connect(Arc::clone(&target), listener.clone())?;
+            let opened = Self::connect(Arc::clone(&target), listener.clone(), haste)?;
             Ok(Box::new(opened))
         })
+    }
+
+    fn let_stall(&mut self, limit: Duration) {
+        self.haste.stall = limit.clamp(SHORTEST_STALL, Haste::USUAL.stall);
+        self.session = None;
+    }
+
+    fn answer_within(&mut self, limit: Duration) {
+        self.haste.attempt = Some(limit);
     }
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
@@ -236,35 +285,15 @@ impl Backend for Postgres {
 /// Runs a transaction.
 fn write(session: &Session, target: &Target, body: TransactionBody<'_>) -> Result<(), Unfinished> {
     let fail = |error| Unfinished::Failed(failed(session, error));
-    let (number, has_stalled) = begin(session, target).map_err(fail)?;
-    body(&PostgresTables::new(session, has_stalled)).map_err(fail)?;
+    let begun = begin(session, target).map_err(fail)?;
+    body(&PostgresTables::writing(session, &begun)).map_err(fail)?;
     match session.batch("COMMIT") {
         Ok(()) => Ok(()),
-        Err(error) if session.is_closed() => Err(Unfinished::Unanswered { number, error }),
+        Err(error) if session.is_closed() => {
+            Err(Unfinished::Unanswered { number: begun.number, error })
+        }
         Err(error) => Err(fail(error)),
     }
-}
-
-/// Begins a transaction and takes the writers' turn. Returns the number by which the server knows the
-/// transaction, and whether writers were kept out meanwhile because the server was not there.
-fn begin(session: &Session, target: &Target) -> Result<(String, bool), StoreError> {
-    session.batch("BEGIN; SET LOCAL lock_timeout = '250ms'")?;
-    let query =
-        "SELECT pg_current_xact_id()::text, server IS DISTINCT FROM pg_postmaster_start_time(),
-        server IS NOT NULL, version FROM meta FOR UPDATE";
-    let found = session.one(query, &[], |row| {
-        let (number, version) = (row.value::<String>(0)?, row.value::<i32>(3)?);
-        Ok((number, row.value::<bool>(1)?, row.value::<bool>(2)?, version))
-    })?;
-    let (number, is_new, was_served, version) = found.expect("a store has one row of counters");
-    // A newer version may have migrated the tables while this process used them.
-    if version != schema::VERSION {
-        return Err(schema::newer(target, version));
-    }
-    if is_new {
-        session.execute("UPDATE meta SET server = pg_postmaster_start_time()", &[])?;
-    }
-    Ok((number, is_new && was_served))
 }
 
 /// Ends a transaction that has failed.

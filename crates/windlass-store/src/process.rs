@@ -10,7 +10,7 @@ use std::str::SplitAsciiWhitespace;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::clock::boot_id;
+use crate::clock::{Frame, boot_id};
 
 /// Linux's error numbers for a missing file and a missing process.
 const ENOENT: i32 = 2;
@@ -23,11 +23,11 @@ pub enum Liveness {
     Alive,
     /// It has ended.
     Gone,
-    /// It is not visible: it is in another pid namespace, or `/proc` hides it.
+    /// It is not visible: it is of another machine, boot or pid namespace, or `/proc` hides it.
     Unknown,
 }
 
-/// A process of this machine, past or present.
+/// A process of a machine, past or present.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     /// The pid.
@@ -71,13 +71,11 @@ impl Process {
         self.liveness() == Liveness::Gone
     }
 
-    /// Returns what the caller can tell about this process.
+    /// Returns what the caller can tell about this process. Nothing of one of another boot, which may be that
+    /// of another machine.
     #[must_use]
     pub fn liveness(&self) -> Liveness {
-        if is_over(&self.boot) {
-            return Liveness::Gone;
-        }
-        if !pid_namespace().is_ok_and(|here| here == self.namespace) {
+        if !self.is_visible() {
             return Liveness::Unknown;
         }
         match start_time(self.pid) {
@@ -88,13 +86,16 @@ impl Process {
     }
 }
 
-/// Returns whether `process` has certainly ended, or without a process, whether `boot` is over.
-pub(crate) fn has_ended(boot: &str, process: Option<&Process>) -> bool {
-    process.map_or_else(|| is_over(boot), Process::is_gone)
+/// Returns whether `process`, if there is one, has certainly ended, or the frame of its lease, which none
+/// survives.
+pub(crate) fn has_ended(frame: &str, process: Option<&Process>) -> bool {
+    Frame::is_over(frame) || process.is_some_and(Process::is_gone)
 }
 
-fn is_over(boot: &str) -> bool {
-    boot_id().is_ok_and(|now| now != boot)
+/// Returns the name of this machine.
+pub(crate) fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 fn pid_namespace() -> io::Result<String> {
@@ -217,6 +218,8 @@ mod tests {
         process.started += 1;
         assert!(!process.is_gone());
         process.boot = "another".to_owned();
-        assert!(process.is_gone(), "no process survives a boot");
+        assert!(!process.is_gone(), "it may be of another machine");
+        assert!(has_ended("another", Some(&process)), "no process survives the boot of its lease");
+        assert!(!has_ended("database 7", Some(&process)), "machines come and go");
     }
 }

@@ -10,7 +10,7 @@ use windlass_core::Fact;
 
 use crate::access::{self, Access};
 use crate::backend::{Backend, Durability, Opener};
-use crate::clock::{BootClock, Clock, ClockReading};
+use crate::clock::{BootClock, Clock, ClockReading, DatabaseClock};
 use crate::error::StoreError;
 use crate::layout;
 use crate::memory::Memory;
@@ -45,8 +45,8 @@ pub struct Store {
     backend: Box<dyn Backend>,
     clock: Arc<dyn Clock>,
     dir: PathBuf,
-    /// Whether a durable commit has counted this boot.
-    boot_counted: bool,
+    /// Whether a durable commit has counted this era.
+    era_counted: bool,
     patience: Patience,
 }
 
@@ -119,7 +119,8 @@ impl Store {
             let written = std::fs::write(&temporary, backend.url());
             written.and_then(|()| std::fs::rename(&temporary, &url)).map_err(at)?;
         }
-        Ok(Self::new(Box::new(backend), Arc::new(BootClock::start()?), &dir))
+        let clock = DatabaseClock::start(backend.first_time().clone());
+        Ok(Self::new(Box::new(backend), Arc::new(clock), &dir))
     }
 
     fn on_disk(
@@ -146,7 +147,7 @@ impl Store {
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, clock: Arc<dyn Clock>, dir: &Path) -> Self {
         let patience = Patience { give_up: Box::new(|_| None), tell: Box::new(|_| {}) };
-        Self { backend, clock, dir: dir.to_owned(), boot_counted: false, patience }
+        Self { backend, clock, dir: dir.to_owned(), era_counted: false, patience }
     }
 
     /// Opens another connection to the same store, for another thread.
@@ -196,12 +197,12 @@ impl Store {
         &mut self,
         body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        if !self.boot_counted {
-            let is_counted = |tx: &Transaction<'_>| tx.has_counted_boot();
+        if !self.era_counted {
+            let is_counted = |tx: &Transaction<'_>| tx.has_counted_era();
             let counted = self.read(is_counted)?;
             let durability = if counted { Durability::Process } else { Durability::Full };
             let result = self.transact_with(durability, body)?;
-            self.boot_counted = counted;
+            self.era_counted = counted;
             return Ok(result);
         }
         self.transact_with(Durability::Process, body)
@@ -262,6 +263,18 @@ impl Store {
     #[must_use]
     pub fn keep_leases(&self) -> bool {
         self.backend.keep_leases()
+    }
+
+    /// Has a server end a transaction of this process that stands still, as when it is suspended, in good time
+    /// for holders whose leases last for `lease`. Goes for this connection and its clones.
+    pub fn keep_pace_with(&mut self, lease: Duration) {
+        self.backend.let_stall(lease / 6);
+    }
+
+    /// Has an attempt at a transaction end after `limit` if a server has not answered. Further attempts
+    /// follow, as after any lost connection.
+    pub fn answer_within(&mut self, limit: Duration) {
+        self.backend.answer_within(limit);
     }
 
     /// Runs `body` on a consistent snapshot, without waiting for writers. Changes that it makes are
@@ -385,7 +398,7 @@ where
     fn run(&mut self, tables: &dyn Tables) -> Result<(), StoreError> {
         // The clock is read inside the transaction, so that times grow in the order of commits.
         let transaction = Transaction::new(tables, self.clock);
-        transaction.keep_leases()?;
+        transaction.settle()?;
         self.result = Some((self.body)(&transaction)?);
         self.notices = transaction.into_notices();
         Ok(())

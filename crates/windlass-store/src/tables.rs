@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 
+use crate::clock::ServerTime;
 use crate::error::StoreError;
 use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
@@ -34,10 +35,10 @@ impl<T> Tables for T where
 /// What is known about the store as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// The boot during which the store was last used; empty for a new store.
-    pub boot: String,
-    /// How many boots the store was used in before that one.
-    pub boots: u64,
+    /// The [era](crate::Frame::era) in which the store was last used; empty for a new store.
+    pub era: String,
+    /// How many eras the store was used in before that one.
+    pub eras: u64,
 }
 
 /// What a decision about names has to know.
@@ -96,7 +97,7 @@ pub struct LeaseSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseChanges {
     /// Another boot has begun: what to know about the store now. The waiters of other boots are deleted.
-    pub boot: Option<Meta>,
+    pub era: Option<Meta>,
     /// Names to insert or replace.
     pub names: Vec<(Name, StoredName)>,
     /// Leases to delete. The backend deletes before it inserts.
@@ -123,9 +124,20 @@ pub trait LeaseTables {
         Ok(false)
     }
 
-    /// Records a heartbeat at `at` for all leases of `boot` that were not seen to be stale, in one
+    /// Returns the time that the server has read for this transaction, if the store is on one.
+    fn server_time(&self) -> Option<ServerTime> {
+        None
+    }
+
+    /// Stores that a fail-over, a restore or a copy has begun another era of the database. The numbers of
+    /// orders, requests and events continue above `floor`, because those that were lost may be known.
+    fn begin_era(&self, _meta: &Meta, _floor: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Records a heartbeat at `at` for all leases of a frame that were not seen to be stale, in one
     /// statement.
-    fn refresh_all(&self, boot: &str, at: Timestamp) -> Result<(), StoreError>;
+    fn refresh_all(&self, frame: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Returns a name, if the store knows it.
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError>;

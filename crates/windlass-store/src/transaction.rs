@@ -5,6 +5,7 @@
 //! collected and sent after the commit.
 
 mod claim;
+mod era;
 mod events;
 mod facts;
 mod leases;
@@ -75,16 +76,20 @@ impl Notices {
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(tables: &'a dyn Tables, clock: &'a dyn Clock) -> Self {
-        Self { tables, clock, now: clock.now(), notices: Notices::default() }
+        let now = clock.within(tables.server_time().as_ref());
+        Self { tables, clock, now, notices: Notices::default() }
     }
 
-    /// Refreshes all leases if their holders could send no heartbeats because no process could write. Those
-    /// that were found stale before stay stale.
-    pub(crate) fn keep_leases(&self) -> Result<(), StoreError> {
+    /// Heeds what has happened to the store since the last writer. If no process could write, so that holders
+    /// could send no heartbeats, all leases are refreshed; those that were found stale before stay stale.
+    pub(crate) fn settle(&self) -> Result<(), StoreError> {
+        if self.now.frame.is_shared() {
+            era::settle(self.tables, &self.now)?;
+        }
         if !self.tables.has_stalled()? {
             return Ok(());
         }
-        self.tables.refresh_all(&self.now.boot, self.now.at)
+        self.tables.refresh_all(self.now.frame.id(), self.now.at)
     }
 
     /// Returns the wake-ups to notify after the commit.
@@ -92,9 +97,15 @@ impl<'a> Transaction<'a> {
         self.notices.into_all()
     }
 
-    /// Returns whether the store has counted this boot, so that its tokens are larger than all before.
-    pub(crate) fn has_counted_boot(&self) -> Result<bool, StoreError> {
-        Ok(self.tables.meta()?.boot == self.now.boot)
+    /// Returns whether the store has counted this era, so that its tokens are larger than all before.
+    pub(crate) fn has_counted_era(&self) -> Result<bool, StoreError> {
+        Ok(self.tables.meta()?.era == self.now.frame.era())
+    }
+
+    /// Returns the number of the era of the store: it grows with each boot of its machine, or whenever the
+    /// history of its database changes.
+    pub fn era(&self) -> Result<u64, StoreError> {
+        Ok(self.tables.meta()?.eras)
     }
 
     /// Returns the time at which the whole transaction happens.

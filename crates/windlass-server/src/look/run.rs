@@ -302,27 +302,26 @@ pub(crate) fn live_holder(
     transaction: &Transaction<'_>,
     name: &Name,
 ) -> Result<Option<Process>, StoreError> {
-    let processes =
-        transaction.leases().on(name)?.into_iter().filter_map(|held| held.owner.process);
-    let mut alive = processes.filter(|process| !process.is_gone());
-    Ok(alive.next())
+    let held = transaction.leases().on(name)?.into_iter();
+    let mut alive = held.filter(|stored| !stored.is_over(transaction.now()));
+    Ok(alive.find_map(|stored| stored.owner.process))
 }
 
 /// Returns when the leader of a run sent its last heartbeat, on the wall clock.
 fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, StoreError> {
     let moment = transaction.now();
     let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
-    let heard = leases.iter().filter(|stored| stored.owner.boot == moment.boot).map(|stored| {
-        let ago = moment.at.since(stored.lease.last_heartbeat).as_millis();
-        moment.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
-    });
+    let heard =
+        leases.iter().filter(|stored| stored.owner.frame == moment.frame.id()).map(|stored| {
+            let ago = moment.at.since(stored.lease.last_heartbeat).as_millis();
+            moment.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
+        });
     Ok(heard.max())
 }
 
 /// Returns whether the holder of a lease may still be alive.
 pub(super) fn is_live(stored: &StoredLease, moment: &ClockReading) -> bool {
-    let gone = stored.owner.process.as_ref().is_some_and(Process::is_gone);
-    !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
+    !stored.is_over(moment) && !stored.lease.is_stale(moment.at)
 }
 
 /// Returns the state of a run. Its end is stored after its hooks have ended, so a run whose leader was killed

@@ -74,7 +74,7 @@ pub(super) struct Place<'a> {
 pub(super) struct Begun {
     /// How many orders of earlier lives are lost.
     pub(super) lost: usize,
-    /// From when the life counts as alive.
+    /// From when the life counts as alive, since the boot of this machine.
     at: Timestamp,
 }
 
@@ -141,7 +141,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             let begun = begin.life(transaction, &ends)?;
             #[cfg(windlass_faults)]
             Point::BeforeLife.reached();
-            Ok(begun.map(|(life, lost)| (life, Begun { lost, at: transaction.now().at })))
+            Ok(begun.map(|(life, lost)| (life, Begun { lost, at: transaction.now().here })))
         })?;
         #[cfg(windlass_faults)]
         Point::AfterLife.reached();
@@ -355,7 +355,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         };
         let led = self.connection.store().read(|transaction| {
             let leases = transaction.leases().on(&Name::Scheduler)?;
-            Ok(leases.iter().any(|stored| !stored.owner.is_gone()))
+            Ok(leases.iter().any(|stored| !stored.is_over(transaction.now())))
         })?;
         if led {
             self.idle_since = Instant::now();

@@ -6,16 +6,16 @@ use rustix::process::geteuid;
 use windlass_core::{CoordinationRecord, HolderId, Name, NameRecord, Token, Waiter};
 
 use super::{Claimant, Contact, LeaseGroup};
-use crate::clock::ClockReading;
 use crate::lease::{Owner, StoredLease, StoredName, StoredWaiter};
+use crate::process::host_name;
 use crate::tables::LeaseChanges;
 
 impl LeaseGroup<'_> {
     /// Returns the rows that differ from those that were loaded.
     pub(crate) fn changes(&self) -> LeaseChanges {
         let after = self.state.export();
-        let boot = Some(&self.meta).filter(|meta| **meta != self.before.meta).cloned();
-        let mut changes = LeaseChanges { boot, ..LeaseChanges::default() };
+        let era = Some(&self.meta).filter(|meta| **meta != self.before.meta).cloned();
+        let mut changes = LeaseChanges { era, ..LeaseChanges::default() };
         for (name, record) in &after.names {
             self.add_name(name, record, &mut changes);
         }
@@ -33,11 +33,16 @@ impl LeaseGroup<'_> {
         let ended = before.clone().filter(|stored| !kept(&stored.lease.holder));
         changes.ended_leases.extend(ended.map(|s| (name.clone(), s.lease.holder.clone())));
         for lease in &after.leases {
-            let items = self.items.get(&(name.clone(), lease.token)).cloned().unwrap_or_default();
-            if !before.clone().any(|stored| stored.lease == *lease && stored.items == items) {
+            let key = (name.clone(), lease.token);
+            let items = self.items.get(&key).cloned().unwrap_or_default();
+            let doubted = self.doubted.contains(&key);
+            let is_same = |stored: &StoredLease| {
+                stored.lease == *lease && stored.items == items && stored.doubted == doubted
+            };
+            if !before.clone().any(is_same) {
+                let owner = self.owner(&key);
                 let (name, lease) = (name.clone(), lease.clone());
-                let owner = self.owner(&name, lease.token);
-                changes.leases.push(StoredLease { name, lease, owner, items });
+                changes.leases.push(StoredLease { name, lease, owner, items, doubted });
             }
         }
     }
@@ -52,26 +57,31 @@ impl LeaseGroup<'_> {
         changes.waiters.extend(changed);
     }
 
-    fn owner(&self, name: &Name, token: Token) -> Owner {
-        if let Some(owner) = self.owners.get(&(name.clone(), token)) {
+    fn owner(&self, key: &(Name, Token)) -> Owner {
+        if let Some(owner) = self.owners.get(key) {
             return owner.clone();
         }
         let Claimant { process, tree, .. } = self.claimant.clone();
-        let ClockReading { boot, wall_ms, .. } = self.now.clone();
-        Owner { boot, process, tree, uid: Some(geteuid().as_raw()), since_ms: wall_ms }
+        let (frame, uid) = (self.now.frame.id().to_owned(), Some(geteuid().as_raw()));
+        Owner { frame, host: self.host(), process, tree, uid, since_ms: self.now.wall_ms }
     }
 
     fn stored_waiter(&self, waiter: &Waiter) -> StoredWaiter {
         let contact = self.contacts.get(&waiter.holder).cloned();
         let contact = contact.unwrap_or_else(|| self.new_contact());
-        let Contact { boot, process, wakeup, since_ms } = contact;
-        StoredWaiter { waiter: waiter.clone(), boot, process, wakeup, since_ms }
+        let Contact { frame, host, process, wakeup, since_ms } = contact;
+        StoredWaiter { waiter: waiter.clone(), frame, host, process, wakeup, since_ms }
     }
 
     fn new_contact(&self) -> Contact {
         let Claimant { waiter, wakeup, .. } = self.claimant.clone();
-        let ClockReading { boot, wall_ms, .. } = self.now.clone();
-        Contact { boot, process: waiter, wakeup, since_ms: wall_ms }
+        let (frame, since_ms) = (self.now.frame.id().to_owned(), self.now.wall_ms);
+        Contact { frame, host: self.host(), process: waiter, wakeup, since_ms }
+    }
+
+    /// Returns the name of this machine, if the store has to know it.
+    fn host(&self) -> Option<String> {
+        self.now.frame.is_shared().then(host_name)
     }
 }
 

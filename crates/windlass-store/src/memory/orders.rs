@@ -18,6 +18,11 @@ pub(super) struct Orders {
 }
 
 impl Orders {
+    /// Has later orders get tokens above `floor`.
+    pub(super) fn raise(&mut self, floor: u64) {
+        self.last = self.last.max(floor);
+    }
+
     fn all(&self, is_wanted: impl Fn(&StoredOrder) -> bool) -> Vec<StoredOrder> {
         self.orders.values().filter(|order| is_wanted(order)).cloned().collect()
     }

@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use postgres::Client;
-use postgres::fallible_iterator::FallibleIterator;
-
+use super::link::{Closed, Link};
 use super::target::Target;
 use crate::error::StoreError;
 use crate::pipes::Pipes;
@@ -45,10 +43,10 @@ impl Listener {
 /// Starts to listen.
 fn start(target: &Arc<Target>) -> Result<Arc<Pipes>, StoreError> {
     let pipes = Arc::new(Pipes::default());
-    let connection = listen(target)?;
+    let link = listen(target)?;
     let (target, weak) = (Arc::clone(target), Arc::downgrade(&pipes));
     let listener = thread::Builder::new().name("wake-ups".to_owned());
-    let started = listener.spawn(move || hear(connection, &target, &weak));
+    let started = listener.spawn(move || hear(link, &target, &weak));
     started.map_err(|source| StoreError::SystemQuery { what: "a thread for wake-ups", source })?;
     Ok(pipes)
 }
@@ -64,24 +62,24 @@ fn channel(target: &Target) -> String {
     format!("windlass_{}", target.schema())
 }
 
-fn listen(target: &Target) -> Result<Client, StoreError> {
-    let mut client = target.connect()?;
-    let listening = client.batch_execute(&format!("LISTEN {}", channel(target)));
-    listening.map_err(|error| target.error(&error))?;
-    Ok(client)
+fn listen(target: &Target) -> Result<Link, StoreError> {
+    let link = Link::open(target, None)?;
+    let listen = format!("LISTEN {}", channel(target));
+    link.ask(|client| client.batch_execute(&listen))?.map_err(|error| target.error(&error))?;
+    Ok(link)
 }
 
 /// Passes on notifications until no store of this process is left.
-fn hear(mut connection: Client, target: &Target, pipes: &Weak<Pipes>) {
+fn hear(mut link: Link, target: &Target, pipes: &Weak<Pipes>) {
     loop {
-        let heard = connection.notifications().timeout_iter(CHECK).next();
+        let heard = link.hear(CHECK);
         let Some(pipes) = pipes.upgrade() else { return };
         match heard {
             Ok(Some(notification)) => pass_on(notification.payload(), &pipes),
-            Ok(None) if !connection.is_closed() => {}
-            _ => match listen(target) {
+            Ok(None) => {}
+            Err(Closed) => match listen(target) {
                 Ok(again) => {
-                    connection = again;
+                    link = again;
                     pipes.notify_those(|_, _| true);
                 }
                 Err(_) => thread::sleep(RECONNECT),

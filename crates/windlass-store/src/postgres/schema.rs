@@ -1,14 +1,12 @@
 //! The tables of a database, and the migrations from older versions.
 
-use std::fs;
-
 use super::session::Session;
 use super::target::Target;
 use crate::error::StoreError;
 use crate::wakeup::unique;
 
 /// The version of the tables.
-pub(super) const VERSION: i32 = 3;
+pub(super) const VERSION: i32 = 4;
 /// The key of the lock under which tables are created and changed.
 const LOCK: i64 = 0x574e_444c;
 
@@ -24,15 +22,8 @@ pub(super) fn check(session: &Session, target: &Target) -> Result<String, StoreE
             return Err(StoreError::NoDatabaseStore { database });
         }
     }
-    let found = session.one("SELECT id, machine FROM meta", &[], |row| {
-        Ok((row.value::<String>(0)?, row.value::<String>(1)?))
-    })?;
-    let (id, machine) = found.expect("a store has one row of counters");
-    // Leases are judged by the clock and the processes of one machine.
-    match machine == this_machine()? {
-        true => Ok(id),
-        false => Err(StoreError::OtherMachine { database: target.to_string() }),
-    }
+    let id = session.one("SELECT id FROM meta", &[], |row| row.value(0))?;
+    Ok(id.expect("a store has one row of counters"))
 }
 
 /// Creates the tables, or migrates them. Programs of an older version that use the store wait meanwhile, and
@@ -55,8 +46,9 @@ fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
     session.batch(include_str!("schema-1.sql"))?;
     session.batch(include_str!("schema-2.sql"))?;
     session.batch(include_str!("schema-3.sql"))?;
-    let insert = "INSERT INTO meta (version, id, machine) VALUES ($1, $2, $3)";
-    session.execute(insert, &[&VERSION, &unique()?, &this_machine()?])?;
+    session.batch(include_str!("schema-4.sql"))?;
+    let insert = "INSERT INTO meta (version, id) VALUES ($1, $2)";
+    session.execute(insert, &[&VERSION, &unique()?])?;
     Ok(())
 }
 
@@ -68,6 +60,9 @@ fn migrate(session: &Session, found: i32) -> Result<(), StoreError> {
         }
         if found < 3 {
             session.batch(include_str!("schema-3.sql"))?;
+        }
+        if found < 4 {
+            session.batch(include_str!("schema-4.sql"))?;
         }
         session.batch(&format!("UPDATE meta SET version = {VERSION}"))
     });
@@ -88,19 +83,6 @@ fn version(session: &Session, target: &Target) -> Result<Option<i32>, StoreError
         Some(true) => session.one("SELECT version FROM meta", &[], |row| row.value(0)),
         _ => Ok(None),
     }
-}
-
-/// Returns what tells this machine apart from others, also after a reboot.
-fn this_machine() -> Result<String, StoreError> {
-    let id = fs::read_to_string("/etc/machine-id").unwrap_or_default();
-    if !id.trim().is_empty() {
-        return Ok(id.trim().to_owned());
-    }
-    // A container may have none.
-    let path = "/proc/sys/kernel/hostname";
-    let name = fs::read_to_string(path);
-    let name = name.map_err(|source| StoreError::Io { path: path.into(), source })?;
-    Ok(name.trim().to_owned())
 }
 
 /// Returns the error for a store that a newer version of this program has migrated.

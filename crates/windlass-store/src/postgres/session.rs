@@ -3,10 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use postgres::error::SqlState;
-use postgres::types::{FromSql, ToSql};
-use postgres::{Client, Row, Statement};
+use std::time::{Duration, Instant};
 
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::{Row, Statement};
+
+use super::link::{ANSWER, Link};
 use super::target::Target;
 use crate::error::StoreError;
 
@@ -15,39 +18,57 @@ pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// A connection.
 pub(super) struct Session {
-    client: RefCell<Client>,
+    link: Link,
     statements: RefCell<HashMap<String, Statement>>,
     database: String,
+    /// What tells the database apart from others, and from copies of it.
+    system: String,
     /// Whether a statement has failed in a way that a repetition of the transaction may mend.
     is_repeatable: Cell<bool>,
 }
 
 impl Session {
-    /// Connects to the database.
-    pub(super) fn open(target: &Target) -> Result<Self, StoreError> {
-        let mut client = target.connect()?;
-        let schema = target.schema();
-        // A session that stands still in a transaction keeps out all writers, so the server ends it. What the
-        // server knows of the sizes of tables says nothing of those that are empty now and then: without
-        // indexes, the joins of their statements would cost the square.
-        client
-            .batch_execute(&format!(
-                "SET search_path = \"{schema}\"; SET jit = off; SET enable_seqscan = off;
-                 SET idle_in_transaction_session_timeout = '10s';
-                 SET default_transaction_isolation = 'read committed'"
-            ))
-            .map_err(|error| target.error(&error))?;
-        Ok(Self {
-            client: RefCell::new(client),
+    /// Connects to the database, by `deadline` if there is one. The server ends the session if it stands still
+    /// in a transaction for `stall`, because it keeps out all writers. What the server knows of the sizes of
+    /// tables says nothing of those that are empty now and then: without indexes, the joins of their statements
+    /// would cost the square.
+    pub(super) fn open(
+        target: &Target,
+        stall: Duration,
+        deadline: Option<Instant>,
+    ) -> Result<Self, StoreError> {
+        let (schema, stall, answer) = (target.schema(), stall.as_millis(), ANSWER.as_millis());
+        let mut session = Self {
+            link: Link::open(target, deadline)?,
             statements: RefCell::default(),
             database: target.to_string(),
+            system: String::new(),
             is_repeatable: Cell::new(false),
-        })
+        };
+        session.batch(&format!(
+            "SET search_path = \"{schema}\"; SET jit = off; SET enable_seqscan = off;
+             SET statement_timeout = {answer};
+             SET idle_in_transaction_session_timeout = {stall};
+             SET default_transaction_isolation = 'read committed'"
+        ))?;
+        let system = "SELECT system_identifier::text FROM pg_control_system()";
+        session.system = session.one(system, &[], |row| row.value(0))?.expect("it has one row");
+        Ok(session)
+    }
+
+    /// Returns what tells the database apart from others, and from copies of it.
+    pub(super) fn system(&self) -> &str {
+        &self.system
+    }
+
+    /// Sets when the caller cannot wait any longer.
+    pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
+        self.link.set_deadline(deadline);
     }
 
     /// Returns whether the connection is gone.
     pub(super) fn is_closed(&self) -> bool {
-        self.client.borrow().is_closed()
+        self.link.is_closed()
     }
 
     /// Returns whether the last transaction has failed in a way that a repetition may mend: the
@@ -59,14 +80,14 @@ impl Session {
     /// Runs statements without parameters.
     pub(super) fn batch(&self, sql: &str) -> Result<(), StoreError> {
         self.is_repeatable.set(false);
-        let done = self.client.borrow_mut().batch_execute(sql);
+        let done = self.link.ask(|client| client.batch_execute(sql))?;
         done.map_err(|error| self.error(&error))
     }
 
     /// Runs a statement and returns how many rows it has changed.
     pub(super) fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, StoreError> {
         let statement = self.prepared(sql)?;
-        let done = self.client.borrow_mut().execute(&statement, values);
+        let done = self.link.ask(|client| client.execute(&statement, values))?;
         done.map_err(|error| self.error(&error))
     }
 
@@ -78,7 +99,7 @@ impl Session {
         read: impl Fn(&Columns<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let statement = self.prepared(sql)?;
-        let rows = self.client.borrow_mut().query(&statement, values);
+        let rows = self.link.ask(|client| client.query(&statement, values))?;
         let rows = rows.map_err(|error| self.error(&error))?;
         rows.iter().map(|row| read(&Columns { row, session: self })).collect()
     }
@@ -97,13 +118,13 @@ impl Session {
         if let Some(statement) = self.statements.borrow().get(sql) {
             return Ok(statement.clone());
         }
-        let prepared = self.client.borrow_mut().prepare(sql);
+        let prepared = self.link.ask(|client| client.prepare(sql))?;
         let statement = prepared.map_err(|error| self.error(&error))?;
         self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
 
-    fn error(&self, error: &postgres::Error) -> StoreError {
+    fn error(&self, error: &tokio_postgres::Error) -> StoreError {
         const REPEATABLE: [SqlState; 3] = [
             SqlState::LOCK_NOT_AVAILABLE,
             SqlState::T_R_SERIALIZATION_FAILURE,

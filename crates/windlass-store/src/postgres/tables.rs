@@ -1,6 +1,5 @@
 //! Names, leases, waiters, events and requests, in the SQL of PostgreSQL.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -8,7 +7,9 @@ use windlass_core::{
     CoordinationStats, HolderId, Lease, LeaseTerms, Name, Need, Timestamp, Token, Waiter,
 };
 
+use super::begin::Begun;
 use super::session::{Columns, Session, int, int_or_none};
+use crate::clock::ServerTime;
 use crate::error::StoreError;
 use crate::lease::{
     LimitItems, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,
@@ -23,24 +24,28 @@ use crate::words::{
 
 /// The columns of a lease, in the order in which [`lease`] reads them.
 const LEASE: &str = "kind, name, holder, token, weight, since_ns, heartbeat_ns, timeout_ns, \
-    max_hold_ns, presence, remains, since_ms, boot, pid, started, namespace, tag, group_leader, \
-    group_started, group_session, uid, items";
+    max_hold_ns, presence, remains, since_ms, frame, boot, pid, started, namespace, tag, \
+    group_leader, group_started, group_session, uid, items, host, doubted";
 /// The columns of a waiter and one of its names, in the order in which [`waiter`] reads them.
-const WAITER: &str = "t.holder, t.arrival, t.priority, t.notified_ns, t.since_ms, t.wakeup, t.boot, \
-    t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
+const WAITER: &str = "t.holder, t.arrival, t.priority, t.notified_ns, t.since_ms, t.wakeup, t.frame, \
+    t.boot, t.pid, t.started, t.namespace, t.host, n.kind, n.name, n.weight, n.refused";
 /// How many waiters are read at once, at first.
 const PAGE: usize = 16;
 
 /// The tables as one transaction sees them.
 pub(super) struct PostgresTables<'a> {
     pub(super) session: &'a Session,
-    /// Whether writers were kept out for so long that holders may have missed heartbeats.
-    has_stalled: Cell<bool>,
+    /// What the transaction has learned when it began; none for one that only reads.
+    begun: Option<&'a Begun>,
 }
 
 impl<'a> PostgresTables<'a> {
-    pub(super) fn new(session: &'a Session, has_stalled: bool) -> Self {
-        Self { session, has_stalled: Cell::new(has_stalled) }
+    pub(super) fn writing(session: &'a Session, begun: &'a Begun) -> Self {
+        Self { session, begun: Some(begun) }
+    }
+
+    pub(super) fn reading(session: &'a Session) -> Self {
+        Self { session, begun: None }
     }
 
     /// Raises a counter of the store and returns its new value.
@@ -53,20 +58,35 @@ impl<'a> PostgresTables<'a> {
 
 impl LeaseTables for PostgresTables<'_> {
     fn meta(&self) -> Result<Meta, StoreError> {
-        let meta = self.session.one("SELECT boot, epoch FROM meta", &[], |row| {
-            Ok(Meta { boot: row.value(0)?, boots: row.int(1)? })
+        if let Some(begun) = self.begun {
+            return Ok(begun.meta.borrow().clone());
+        }
+        let meta = self.session.one("SELECT era, eras FROM meta", &[], |row| {
+            Ok(Meta { era: row.value(0)?, eras: row.int(1)? })
         })?;
         Ok(meta.expect("a store has one row of counters"))
     }
 
     fn has_stalled(&self) -> Result<bool, StoreError> {
-        Ok(self.has_stalled.get())
+        Ok(self.begun.is_some_and(|begun| begun.has_stalled))
     }
 
-    fn refresh_all(&self, boot: &str, at: Timestamp) -> Result<(), StoreError> {
+    fn server_time(&self) -> Option<ServerTime> {
+        self.begun.map(|begun| begun.time.clone())
+    }
+
+    fn begin_era(&self, meta: &Meta, floor: u64) -> Result<(), StoreError> {
+        let update = "UPDATE meta SET era = $1, eras = $2, token = greatest(token, $3),
+            event = greatest(event, $3), request = greatest(request, $3)";
+        self.session.execute(update, &[&meta.era, &int(meta.eras), &int(floor)])?;
+        self.note_meta(meta);
+        Ok(())
+    }
+
+    fn refresh_all(&self, frame: &str, at: Timestamp) -> Result<(), StoreError> {
         let update = "UPDATE lease SET heartbeat_ns = greatest(heartbeat_ns, $2)
-            WHERE boot = $1 AND presence = 'presumed'";
-        self.session.execute(update, &[&boot, &nanos_at(at)])?;
+            WHERE frame = $1 AND presence = 'presumed'";
+        self.session.execute(update, &[&frame, &nanos_at(at)])?;
         Ok(())
     }
 
@@ -161,9 +181,9 @@ impl LeaseTables for PostgresTables<'_> {
                  ORDER BY q.rank, q.arrival, q.holder, n.place"
             );
             let (rank_after, arrival_after, holder_after) = &last;
-            let values: [&(dyn postgres::types::ToSql + Sync); 5] =
+            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                 [&name.kind(), &name.text(), rank_after, arrival_after, holder_after];
-            let rows = self.session.all(&query, &values, |row| Ok((waiter(row)?, row.int(14)?)))?;
+            let rows = self.session.all(&query, &values, |row| Ok((waiter(row)?, row.int(16)?)))?;
             let mut holders: Vec<(Vec<WaiterRow>, u64)> = Vec::new();
             for (row, weight) in rows {
                 match holders.last_mut() {
@@ -197,7 +217,7 @@ impl LeaseTables for PostgresTables<'_> {
             AND refused AND (rank, arrival) < ($3, $4) LIMIT $5) AS before";
         let (kind, text) = (name.kind(), name.text());
         let (rank, arrival) = (rank(waiter), int(waiter.arrival));
-        let values: [&(dyn postgres::types::ToSql + Sync); 5] =
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
             [&kind, &text, &rank, &arrival, &int(limit)];
         Ok(self.session.one(query, &values, |row| row.int(0))?.unwrap_or(0))
     }
@@ -230,7 +250,7 @@ impl LeaseTables for PostgresTables<'_> {
     }
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
-        changes.boot.iter().try_for_each(|meta| self.begin_boot(meta))?;
+        changes.era.iter().try_for_each(|meta| self.begin_boot(meta))?;
         changes.names.iter().try_for_each(|(name, stored)| self.put_name(name, stored))?;
         let mut ended = changes.ended_leases.iter();
         ended.try_for_each(|(name, holder)| self.delete_lease(name, holder))?;
@@ -291,10 +311,15 @@ impl RequestTable for PostgresTables<'_> {
 
 impl PostgresTables<'_> {
     fn begin_boot(&self, meta: &Meta) -> Result<(), StoreError> {
-        let update = "UPDATE meta SET boot = $1, epoch = $2";
-        self.session.execute(update, &[&meta.boot, &int(meta.boots)])?;
-        self.session.execute("DELETE FROM waiter WHERE boot <> $1", &[&meta.boot])?;
+        let update = "UPDATE meta SET era = $1, eras = $2";
+        self.session.execute(update, &[&meta.era, &int(meta.eras)])?;
+        self.session.execute("DELETE FROM waiter WHERE frame <> $1", &[&meta.era])?;
+        self.note_meta(meta);
         Ok(())
+    }
+
+    fn note_meta(&self, meta: &Meta) {
+        self.begun.iter().for_each(|begun| *begun.meta.borrow_mut() = meta.clone());
     }
 
     fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
@@ -326,13 +351,14 @@ impl PostgresTables<'_> {
     fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
         let upsert = format!(
             "INSERT INTO lease ({LEASE}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-             $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+             $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
              ON CONFLICT (kind, name, holder) DO UPDATE SET token = $4, weight = $5, since_ns = $6,
              heartbeat_ns = $7, timeout_ns = $8, max_hold_ns = $9, presence = $10, remains = $11,
-             since_ms = $12, boot = $13, pid = $14, started = $15, namespace = $16, tag = $17,
-             group_leader = $18, group_started = $19, group_session = $20, uid = $21, items = $22"
+             since_ms = $12, frame = $13, boot = $14, pid = $15, started = $16, namespace = $17,
+             tag = $18, group_leader = $19, group_started = $20, group_session = $21, uid = $22,
+             items = $23, host = $24, doubted = $25"
         );
-        let StoredLease { name, lease, owner, items } = stored;
+        let StoredLease { name, lease, owner, items, doubted } = stored;
         let process = owner.process.as_ref();
         let tree = owner.tree.as_ref();
         let group = tree.and_then(|tree| tree.group.as_ref());
@@ -351,7 +377,8 @@ impl PostgresTables<'_> {
                 &presence_word(lease.presence),
                 &remains_word(lease.remains),
                 &owner.since_ms,
-                &owner.boot,
+                &owner.frame,
+                &process.map(|process| &process.boot),
                 &int_or_none(process.map(|process| process.pid)),
                 &int_or_none(process.map(|process| process.started)),
                 &process.map(|process| &process.namespace),
@@ -361,6 +388,8 @@ impl PostgresTables<'_> {
                 &int_or_none(group.map(|group| group.session)),
                 &int_or_none(owner.uid),
                 &(!items.is_empty()).then(|| items_text(items)),
+                &owner.host,
+                doubted,
             ],
         )?;
         Ok(())
@@ -374,11 +403,13 @@ impl PostgresTables<'_> {
 
     fn put_waiter(&self, stored: &StoredWaiter) -> Result<(), StoreError> {
         let upsert = "INSERT INTO waiter
-            (holder, arrival, priority, notified_ns, since_ms, wakeup, boot, pid, started, namespace)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            (holder, arrival, priority, notified_ns, since_ms, wakeup, frame, boot, pid, started,
+            namespace, host)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
             ON CONFLICT (holder) DO UPDATE SET arrival = $2, priority = $3, notified_ns = $4,
-            wakeup = $6, boot = $7, pid = $8, started = $9, namespace = $10";
-        let StoredWaiter { waiter, boot, process, wakeup, since_ms } = stored;
+            wakeup = $6, frame = $7, boot = $8, pid = $9, started = $10, namespace = $11,
+            host = $12";
+        let StoredWaiter { waiter, frame, host, process, wakeup, since_ms } = stored;
         let process = process.as_ref();
         let holder = waiter.holder.as_str();
         self.session.execute(
@@ -390,10 +421,12 @@ impl PostgresTables<'_> {
                 &waiter.notified_at.map(nanos_at),
                 since_ms,
                 wakeup,
-                boot,
+                frame,
+                &process.map(|process| &process.boot),
                 &int_or_none(process.map(|process| process.pid)),
                 &int_or_none(process.map(|process| process.started)),
                 &process.map(|process| &process.namespace),
+                host,
             ],
         )?;
         // It may have waited for other names before.
@@ -437,13 +470,15 @@ fn lease(row: &Columns<'_>) -> Result<StoredLease, StoreError> {
     lease.remains = remains_of(row.value(10)?);
     let owner = Owner {
         since_ms: row.value(11)?,
-        boot: row.value(12)?,
-        process: process(row, 12)?,
+        frame: row.value(12)?,
+        process: process(row, 13)?,
         tree: tree(row)?,
-        uid: row.int_or_none(20)?,
+        uid: row.int_or_none(21)?,
+        host: row.value(23)?,
     };
-    let items = row.value::<Option<&str>>(21)?.map(items_of).unwrap_or_default();
-    Ok(StoredLease { name: name_of(row.value(0)?, row.value(1)?), lease, owner, items })
+    let items = row.value::<Option<&str>>(22)?.map(items_of).unwrap_or_default();
+    let (name, doubted) = (name_of(row.value(0)?, row.value(1)?), row.value(24)?);
+    Ok(StoredLease { name, lease, owner, items, doubted })
 }
 
 /// Reads a process from column `boot` and the three after it.
@@ -454,25 +489,26 @@ fn process(row: &Columns<'_>, boot: usize) -> Result<Option<Process>, StoreError
 }
 
 fn tree(row: &Columns<'_>) -> Result<Option<ProcessTree>, StoreError> {
-    let Some(tag) = row.value(16)? else { return Ok(None) };
-    let group = match row.int_or_none(17)? {
-        Some(leader) => Some(ProcessGroup { leader, started: row.int(18)?, session: row.int(19)? }),
+    let Some(tag) = row.value(17)? else { return Ok(None) };
+    let group = match row.int_or_none(18)? {
+        Some(leader) => Some(ProcessGroup { leader, started: row.int(19)?, session: row.int(20)? }),
         None => None,
     };
     Ok(Some(ProcessTree { tag, group }))
 }
 
 fn waiter(row: &Columns<'_>) -> Result<WaiterRow, StoreError> {
-    let name = name_of(row.value(10)?, row.value(11)?);
+    let name = name_of(row.value(12)?, row.value(13)?);
     let waiter = Waiter {
         holder: HolderId::new(row.value::<String>(0)?),
         arrival: row.int(1)?,
         priority: row.value(2)?,
         notified_at: row.int_or_none(3)?.map(Timestamp::from_nanos),
-        needs: vec![Need { name, weight: row.int(12)? }],
+        needs: vec![Need { name, weight: row.int(14)? }],
         refused: BTreeSet::new(),
     };
-    let (since_ms, wakeup, boot) = (row.value(4)?, row.value(5)?, row.value(6)?);
-    let stored = StoredWaiter { waiter, boot, process: process(row, 6)?, wakeup, since_ms };
-    Ok((stored, row.value(13)?))
+    let (since_ms, wakeup, frame) = (row.value(4)?, row.value(5)?, row.value(6)?);
+    let (process, host) = (process(row, 7)?, row.value(11)?);
+    let stored = StoredWaiter { waiter, frame, host, process, wakeup, since_ms };
+    Ok((stored, row.value(15)?))
 }

@@ -9,11 +9,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::config::{Host, SslMode, TargetSessionAttrs};
-use postgres::{Client, Config, NoTls};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::StoreError;
@@ -68,10 +68,10 @@ impl Target {
         let mut config = Config::from_str(&cleaned).map_err(|error| invalid(reason(&error)))?;
         if config.get_user().is_none() {
             let user = env::var("PGUSER").or_else(|_| env::var("USER"));
-            config.user(&user.unwrap_or_default());
+            config.user(user.unwrap_or_default());
         }
         if config.get_hosts().is_empty() {
-            config.host(&env::var("PGHOST").unwrap_or_else(|_| "localhost".to_owned()));
+            config.host(env::var("PGHOST").unwrap_or_else(|_| "localhost".to_owned()));
         }
         if config.get_password().is_none()
             && let Some(password) = password_of(&config, &shown)
@@ -93,23 +93,21 @@ impl Target {
         &self.schema
     }
 
-    /// Connects to the database.
-    pub(super) fn connect(&self) -> Result<Client, StoreError> {
-        let is_local = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-        let connected = match is_local || self.config.get_ssl_mode() == SslMode::Disable {
-            true => self.config.connect(NoTls),
-            false => self.config.connect(self.tls()?),
-        };
-        connected.map_err(|error| self.error(&error))
+    pub(super) fn config(&self) -> &Config {
+        &self.config
     }
 
-    pub(super) fn error(&self, error: &postgres::Error) -> StoreError {
+    pub(super) fn error(&self, error: &tokio_postgres::Error) -> StoreError {
         self::error(&self.shown, error)
     }
 
     /// Returns what checks the certificate of the server: against the file of the URL, else against the
-    /// certificates that this system trusts.
-    fn tls(&self) -> Result<MakeRustlsConnect, StoreError> {
+    /// certificates that this system trusts. None for a connection without TLS.
+    pub(super) fn tls(&self) -> Result<Option<MakeRustlsConnect>, StoreError> {
+        let is_local = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        if is_local || self.config.get_ssl_mode() == SslMode::Disable {
+            return Ok(None);
+        }
         let unusable = |why: String| StoreError::Database { database: self.shown.clone(), why };
         let mut roots = RootCertStore::empty();
         match &self.root_certificate {
@@ -131,7 +129,7 @@ impl Target {
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(error.to_string()))?;
         let config = config.with_root_certificates(roots).with_no_client_auth();
-        Ok(MakeRustlsConnect::new(config))
+        Ok(Some(MakeRustlsConnect::new(config)))
     }
 }
 
@@ -159,7 +157,7 @@ pub fn without_password(url: &str) -> String {
 }
 
 /// Converts an error of the client, and tells why a connection failed.
-pub(super) fn error(database: &str, error: &postgres::Error) -> StoreError {
+pub(super) fn error(database: &str, error: &tokio_postgres::Error) -> StoreError {
     let (database, why) = (database.to_owned(), reason(error));
     let is_away = error.is_closed()
         || error.code().is_none_or(|code| {
@@ -173,7 +171,7 @@ pub(super) fn error(database: &str, error: &postgres::Error) -> StoreError {
 }
 
 /// Returns an error with all its causes.
-fn reason(error: &postgres::Error) -> String {
+fn reason(error: &tokio_postgres::Error) -> String {
     if let Some(error) = error.as_db_error() {
         return error.message().to_owned();
     }

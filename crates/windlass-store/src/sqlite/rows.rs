@@ -27,7 +27,8 @@ pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
     lease.remains = remains_of(&row.get::<_, String>(10)?);
     let owner = Owner {
         since_ms: row.get(11)?,
-        boot: row.get(12)?,
+        frame: row.get(12)?,
+        host: None,
         process: process(row, 12)?,
         tree: tree(row)?,
         uid: row.get(20)?,
@@ -35,7 +36,7 @@ pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
     let items = row.get::<_, Option<String>>(21)?.map(|items| items_of(&items));
     let (name, items) =
         (name_of(&row.get::<_, String>(0)?, row.get(1)?), items.unwrap_or_default());
-    Ok(StoredLease { name, lease, owner, items })
+    Ok(StoredLease { name, lease, owner, items, doubted: false })
 }
 
 /// Reads a process from column `boot` and the three after it.

@@ -73,7 +73,7 @@ impl<'a> SqliteTables<'a> {
 impl LeaseTables for SqliteTables<'_> {
     fn meta(&self) -> Result<Meta, StoreError> {
         let query = "SELECT boot, epoch FROM meta";
-        let read = |row: &Row<'_>| Ok(Meta { boot: row.get(0)?, boots: row.get(1)? });
+        let read = |row: &Row<'_>| Ok(Meta { era: row.get(0)?, eras: row.get(1)? });
         Ok(self.sqlite.prepare_cached(query)?.query_row([], read)?)
     }
 
@@ -83,10 +83,10 @@ impl LeaseTables for SqliteTables<'_> {
         Ok(self.marks.get() > 0)
     }
 
-    fn refresh_all(&self, boot: &str, at: Timestamp) -> Result<(), StoreError> {
+    fn refresh_all(&self, frame: &str, at: Timestamp) -> Result<(), StoreError> {
         let update = "UPDATE lease SET heartbeat_ns = max(heartbeat_ns, ?2)
             WHERE boot = ?1 AND presence = 'presumed'";
-        self.execute(update, params![boot, nanos_at(at)])?;
+        self.execute(update, params![frame, nanos_at(at)])?;
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl LeaseTables for SqliteTables<'_> {
     }
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
-        changes.boot.iter().try_for_each(|meta| self.begin_boot(meta))?;
+        changes.era.iter().try_for_each(|meta| self.begin_boot(meta))?;
         changes.names.iter().try_for_each(|(name, stored)| self.put_name(name, stored))?;
         let mut ended = changes.ended_leases.iter();
         ended.try_for_each(|(name, holder)| self.delete_lease(name, holder))?;
@@ -296,8 +296,8 @@ impl RequestTable for SqliteTables<'_> {
 
 impl SqliteTables<'_> {
     fn begin_boot(&self, meta: &Meta) -> Result<(), StoreError> {
-        self.execute("UPDATE meta SET boot = ?1, epoch = ?2", params![meta.boot, meta.boots])?;
-        self.execute("DELETE FROM ticket WHERE boot <> ?1", [&meta.boot])?;
+        self.execute("UPDATE meta SET boot = ?1, epoch = ?2", params![meta.era, meta.eras])?;
+        self.execute("DELETE FROM ticket WHERE boot <> ?1", [&meta.era])?;
         Ok(())
     }
 
@@ -328,7 +328,7 @@ impl SqliteTables<'_> {
             "INSERT OR REPLACE INTO lease ({LEASE}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
              ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)"
         );
-        let StoredLease { name, lease, owner, items } = stored;
+        let StoredLease { name, lease, owner, items, .. } = stored;
         let process = owner.process.as_ref();
         let tree = owner.tree.as_ref();
         let group = tree.and_then(|tree| tree.group.as_ref());
@@ -345,7 +345,7 @@ impl SqliteTables<'_> {
             presence_word(lease.presence),
             remains_word(lease.remains),
             owner.since_ms,
-            owner.boot,
+            owner.frame,
             process.map(|process| process.pid),
             process.map(|process| process.started),
             process.map(|process| &process.namespace),
@@ -372,7 +372,7 @@ impl SqliteTables<'_> {
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
             ON CONFLICT DO UPDATE SET arrival = ?2, priority = ?3, rung_ns = ?4, bell = ?6,
             boot = ?7, pid = ?8, started = ?9, namespace = ?10";
-        let StoredWaiter { waiter, boot, process, wakeup, since_ms } = stored;
+        let StoredWaiter { waiter, frame, process, wakeup, since_ms, .. } = stored;
         let process = process.as_ref();
         let holder = waiter.holder.as_str();
         let values = params![
@@ -382,7 +382,7 @@ impl SqliteTables<'_> {
             waiter.notified_at.map(nanos_at),
             since_ms,
             wakeup,
-            boot,
+            frame,
             process.map(|process| process.pid),
             process.map(|process| process.started),
             process.map(|process| &process.namespace),
@@ -419,7 +419,8 @@ fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
         needs: vec![Need { name, weight: row.get(12)? }],
         refused: BTreeSet::new(),
     };
-    let (since_ms, wakeup, boot) = (row.get(4)?, row.get(5)?, row.get(6)?);
-    let stored = StoredWaiter { waiter, boot, process: process(row, 6)?, wakeup, since_ms };
+    let (since_ms, wakeup, frame) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    let (host, process) = (None, process(row, 6)?);
+    let stored = StoredWaiter { waiter, frame, host, process, wakeup, since_ms };
     Ok((stored, row.get(13)?))
 }

@@ -213,6 +213,7 @@ impl<'a> Leases<'a> {
         token: Token,
     ) -> Result<Answer, StoreError> {
         self.decide(slice::from_ref(name), &[], QueuePart::Head, |group| {
+            group.hear(name, token);
             Ok(group.state.heartbeat(name, holder, token, group.now().at))
         })
     }
@@ -221,11 +222,15 @@ impl<'a> Leases<'a> {
     pub fn heartbeat_process(&self, process: &Process) -> Result<Vec<Name>, StoreError> {
         let at = self.now.at;
         let leases = self.tables.leases_of_process(process)?.into_iter();
-        let (mut held, lost): (Vec<_>, Vec<_>) = leases.partition(|stored| {
-            stored.owner.boot == self.now.boot
-                && (!stored.lease.is_stale(at) || stored.is_vouched_for(at))
-        });
-        held.iter_mut().for_each(|stored| stored.lease.refresh(at));
+        let is_held = |stored: &StoredLease| {
+            let vouched = stored.owner.frame == self.now.frame.id() && stored.is_vouched_for(at);
+            vouched || stored.is_valid(self.now)
+        };
+        let (mut held, lost): (Vec<_>, Vec<_>) = leases.partition(is_held);
+        for stored in &mut held {
+            stored.lease.refresh(at);
+            stored.doubted = false;
+        }
         self.tables.save(&LeaseChanges { leases: held, ..LeaseChanges::default() })?;
         Ok(lost.into_iter().map(|stored| stored.name).collect())
     }
@@ -272,15 +277,15 @@ impl<'a> Leases<'a> {
         token: Token,
         process: &Process,
     ) -> Result<bool, StoreError> {
-        let at = self.now.at;
         let mut leases = self.tables.leases(Some(name))?;
-        leases.retain(|StoredLease { lease, owner, .. }| {
-            let is_it = lease.holder == *holder && lease.token == token;
-            is_it && owner.boot == self.now.boot && !lease.is_stale(at)
+        leases.retain(|stored| {
+            let is_it = stored.lease.holder == *holder && stored.lease.token == token;
+            is_it && stored.is_valid(self.now)
         });
         for stored in &mut leases {
             stored.owner.process = Some(process.clone());
-            stored.lease.refresh(at);
+            stored.lease.refresh(self.now.at);
+            stored.doubted = false;
         }
         let is_valid = !leases.is_empty();
         self.tables.save(&LeaseChanges { leases, ..LeaseChanges::default() })?;

@@ -108,14 +108,19 @@ impl<'a> Orders<'a> {
         self.tables.take_reports()
     }
 
-    /// Returns whether a life is not over: it holds its worker's name, and its lease is not stale.
+    /// Returns whether a life is not over: it holds its worker's name.
     pub fn is_alive(&self, life: &Life) -> Result<bool, StoreError> {
-        Ok(self.lease_of(life)?.is_some_and(|stored| self.is_valid(&stored)))
+        Ok(self.lease_of(life)?.is_some_and(|stored| stored.is_valid(self.now)))
+    }
+
+    /// Returns whether a life has sent no heartbeats for a whole lease, or is over.
+    pub fn is_silent(&self, life: &Life) -> Result<bool, StoreError> {
+        Ok(self.lease_of(life)?.is_none_or(|stored| self.is_stale(&stored)))
     }
 
     /// Returns the process of a life that is not over.
     pub fn process_of(&self, life: &Life) -> Result<Option<Process>, StoreError> {
-        let lease = self.lease_of(life)?.filter(|stored| self.is_valid(stored));
+        let lease = self.lease_of(life)?.filter(|stored| !self.is_stale(stored));
         let is_gone = |process: &Process| self.clock.liveness(process) == Liveness::Gone;
         Ok(lease.and_then(|stored| stored.owner.process).filter(|process| !is_gone(process)))
     }
@@ -130,7 +135,7 @@ impl<'a> Orders<'a> {
     /// sent. Returns whether the life is over.
     pub fn end_life(&self, life: &Life) -> Result<bool, StoreError> {
         let Some(mut stored) = self.lease_of(life)? else { return Ok(true) };
-        if self.is_valid(&stored) {
+        if !self.is_stale(&stored) {
             return Ok(false);
         }
         if stored.lease.presence == Presence::Presumed {
@@ -140,8 +145,8 @@ impl<'a> Orders<'a> {
         Ok(true)
     }
 
-    fn is_valid(&self, stored: &StoredLease) -> bool {
-        stored.owner.boot == self.now.boot && !stored.lease.is_stale(self.now.at)
+    fn is_stale(&self, stored: &StoredLease) -> bool {
+        stored.owner.frame != self.now.frame.id() || stored.lease.is_stale(self.now.at)
     }
 
     /// Inserts a worker, or replaces an earlier life of it.

@@ -2,6 +2,7 @@
 
 mod calls;
 mod conformance;
+mod machines;
 mod postgres;
 mod sqlite;
 mod stalled;

@@ -245,11 +245,20 @@ fn a_writer_that_waits_for_another_one_is_asked_whether_to_go_on() {
     assert_eq!(asked, 1);
 }
 
+/// Makes the tables what they were in version 1, of which this version has used nothing else.
+const FIRST: &str = "DROP TABLE step_output, run_worker;
+    ALTER TABLE worker DROP COLUMN offer;
+    ALTER TABLE meta RENAME COLUMN era TO boot; ALTER TABLE meta RENAME COLUMN eras TO epoch;
+    ALTER TABLE meta DROP COLUMN clock_us, DROP COLUMN ahead_us, ADD COLUMN machine TEXT;
+    ALTER TABLE lease DROP COLUMN frame, DROP COLUMN host, DROP COLUMN doubted;
+    ALTER TABLE waiter DROP COLUMN frame, DROP COLUMN host;
+    ALTER TABLE run DROP COLUMN machine, DROP COLUMN host;
+    UPDATE meta SET version = 1";
+
 /// Runs statements in the schema of a store, by a connection of its own.
 fn by_hand(url: &str, sql: &str) {
-    let (place, schema) = url.split_once("&schema=").expect("it names one");
-    let mut client = postgres::Client::connect(place, postgres::NoTls).expect("the server listens");
-    client.batch_execute(&format!("SET search_path = {schema}; {sql}")).expect("SQL");
+    let (_, schema) = url.split_once("&schema=").expect("it names one");
+    windlass_sim::postgres::sql(url, &format!("SET search_path = {schema}; {sql}"));
 }
 
 #[test]
@@ -262,11 +271,7 @@ fn an_older_store_is_migrated_by_the_first_that_opens_it_and_nothing_is_lost() {
     };
     drop(Postgres::create(&url).expect("it can be made"));
     open(&url).transact(|tx| tx.events().emit("a")).expect("the store works");
-    by_hand(
-        &url,
-        "DROP TABLE step_output, run_worker; ALTER TABLE worker DROP COLUMN offer;
-         UPDATE meta SET version = 1",
-    );
+    by_hand(&url, FIRST);
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let url = url.clone();

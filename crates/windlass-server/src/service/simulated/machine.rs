@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use windlass_core::{Random, Timestamp, WorkId};
-use windlass_store::{Clock, ClockReading, Liveness, Process, ProcessTree};
+use windlass_store::{Clock, ClockReading, Frame, Liveness, Process, ProcessTree};
 
 use crate::coordinator::attempts::OrderKind;
 use crate::ended::Exit;
@@ -207,7 +207,8 @@ impl Clock for Machine {
     fn now(&self) -> ClockReading {
         let at = self.at();
         let wall_ms = i64::try_from(at / 1_000_000).expect("time is not that long");
-        ClockReading { at: Timestamp::from_nanos(at), boot: process(0).boot, wall_ms }
+        let (at, frame) = (Timestamp::from_nanos(at), Frame::Boot(process(0).boot));
+        ClockReading { at, here: at, frame, wall_ms }
     }
 
     fn liveness(&self, process: &Process) -> Liveness {

@@ -89,8 +89,8 @@ impl LeaseTables for Counted<'_> {
     }
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
-        let LeaseChanges { boot, names, ended_leases, leases, left_waiters, waiters } = changes;
-        let rows = usize::from(boot.is_some()) + names.len() + ended_leases.len() + leases.len();
+        let LeaseChanges { era, names, ended_leases, leases, left_waiters, waiters } = changes;
+        let rows = usize::from(era.is_some()) + names.len() + ended_leases.len() + leases.len();
         self.rows.update(|sum| sum + rows + left_waiters.len() + waiters.len());
         self.tables.save(changes)
     }
