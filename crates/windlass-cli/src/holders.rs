@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Serialize, Serializer};
 use windlass_server::{
     Amount, HoldState, HolderId, HolderLabel, HolderNames, Name, NameView, Process, StoredLease,
-    StoredWaiter, Timestamp, command_line, user_name,
+    StoredWaiter, Timestamp, command_line, other_host, user_name,
 };
 
 use crate::arguments::Form;
@@ -81,7 +81,7 @@ impl<'a> List<'a> {
 
     fn holder(&self, view: &'a NameView, stored: &'a StoredLease) -> Row<'a> {
         let StoredLease { lease, owner, .. } = stored;
-        let process = ProcessJson::of(owner.process.as_ref(), owner.uid);
+        let process = ProcessJson::of(owner.process.as_ref(), owner.uid, owner.host.as_deref());
         Row {
             state: match stored.state(self.now) {
                 HoldState::Gone => "gone",
@@ -97,7 +97,7 @@ impl<'a> List<'a> {
 
     fn waiter(&self, view: &'a NameView, stored: &'a StoredWaiter) -> Row<'a> {
         let mut needs = stored.waiter.needs.iter();
-        let process = ProcessJson::of(stored.process.as_ref(), None);
+        let process = ProcessJson::of(stored.process.as_ref(), None, stored.host.as_deref());
         Row {
             state: if stored.is_gone() { "gone" } else { "waiting" },
             weight: Weight::of(
@@ -204,20 +204,25 @@ struct ProcessJson {
     /// The user, by name or number.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
+    /// The name of the machine, in a store that several machines use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
 }
 
 impl ProcessJson {
-    fn of(process: Option<&Process>, uid: Option<u32>) -> Self {
+    fn of(process: Option<&Process>, uid: Option<u32>, host: Option<&str>) -> Self {
         Self {
             pid: process.map(|process| process.pid),
             command: process.and_then(command_line),
             user: uid.map(user_name),
+            host: host.map(str::to_owned),
         }
     }
 
     /// Returns what messages call a holder with this process.
     fn label(&self, name: &str) -> String {
-        HolderLabel { name, pid: self.pid, command: self.command.as_deref() }.to_string()
+        let (command, host) = (self.command.as_deref(), other_host(self.host.as_deref()));
+        HolderLabel { name, pid: self.pid, command, host: host.as_deref() }.to_string()
     }
 }
 
@@ -234,7 +239,9 @@ impl Row<'_> {
         let age = span(Times::now().since(self.since));
         let problem = self.problem();
         if name.kind == RUN {
-            let leader = self.process.pid.map(|pid| format!("process {pid}"));
+            let host = other_host(self.process.host.as_deref());
+            let host = host.map(|host| format!(" on {}", plain(&host))).unwrap_or_default();
+            let leader = self.process.pid.map(|pid| format!("process {pid}{host}"));
             let leader = leader.as_ref().unwrap_or(label);
             let workflow = name.workflow.as_deref().map(|name| format!(" ({})", plain(name)));
             let (run, workflow) = (plain(name.name), workflow.unwrap_or_default());

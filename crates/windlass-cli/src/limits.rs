@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Number;
 use windlass_server::{
     Amount, HolderId, HolderLabel, HolderNames, LimitError, LimitItems, LimitKind, Name, NameView,
-    Process, StoreError, StoreOpener, command_line,
+    Process, StoreError, StoreOpener, command_line, other_host,
 };
 use windlass_workflow::format_size;
 
@@ -180,11 +180,14 @@ impl<'a> LimitJson<'a> {
     }
 
     fn add_users(&mut self, names: &HolderNames, view: &NameView) {
-        let user = |holder: &HolderId, weight, process: Option<&Process>, since| {
+        let user = |holder: &HolderId, weight, of: (Option<&Process>, Option<&str>), since| {
+            let (process, host) = of;
             let (name, exact) = (names.name(holder), Amount::from_steps(weight));
             let (pid, command) =
                 (process.map(|process| process.pid), process.and_then(command_line));
-            let label = HolderLabel { name: &name, pid, command: command.as_deref() }.to_string();
+            let (command, host) = (command.as_deref(), other_host(host));
+            let label =
+                HolderLabel { name: &name, pid, command, host: host.as_deref() }.to_string();
             let (holder, step) = (holder.to_string(), names.step(holder));
             UserJson {
                 holder,
@@ -199,14 +202,16 @@ impl<'a> LimitJson<'a> {
         };
         for stored in &view.leases {
             let (lease, owner) = (&stored.lease, &stored.owner);
-            let by = user(&lease.holder, lease.weight, owner.process.as_ref(), owner.since_ms);
+            let of = (owner.process.as_ref(), owner.host.as_deref());
+            let by = user(&lease.holder, lease.weight, of, owner.since_ms);
             self.holders.push(UserJson { items: stored.items.clone(), ..by });
         }
         for stored in &view.waiters {
             let waiter = &stored.waiter;
             let need = waiter.needs.iter().find(|need| need.name == view.name);
             let weight = need.map_or(0, |need| need.weight);
-            let by = user(&waiter.holder, weight, stored.process.as_ref(), stored.since_ms);
+            let of = (stored.process.as_ref(), stored.host.as_deref());
+            let by = user(&waiter.holder, weight, of, stored.since_ms);
             self.waiters.push(by);
         }
         let steps =

@@ -216,7 +216,7 @@ pub(crate) struct StillRunning {
 pub(crate) fn explained(error: RunError) -> Box<dyn Error> {
     match error {
         RunError::Led { run, by } => {
-            // The id of a leader is `windlass[PID.START]`.
+            // The id of a leader is `windlass[PID.…]`.
             let inside = by.as_str().strip_prefix("windlass[").and_then(|id| id.split_once('.'));
             let leader = inside.map_or(by.to_string(), |(pid, _)| format!("process {pid}"));
             StillRunning { run, leader }.into()

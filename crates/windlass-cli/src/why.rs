@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::{
-    Explanation, HolderLabel, HolderView, RunState, RunView, StepExplanation, Store, WaitReason,
+    Explanation, HolderView, RunState, RunView, StepExplanation, Store, WaitReason,
 };
 
 use crate::arguments::{Form, StepTarget, WhyArguments};
@@ -21,7 +21,7 @@ mod short;
 mod words;
 
 use self::short::short;
-use self::words::Words;
+use self::words::{Words, label};
 
 /// The maximum number of steps to explain.
 const SHOWN: usize = 50;
@@ -268,6 +268,5 @@ fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> 
 
 /// Returns the name of a holder for programs.
 fn called(holder: &HolderView) -> String {
-    let HolderView { name, pid, command, .. } = holder;
-    HolderLabel { name, pid: *pid, command: command.as_deref() }.id()
+    label(holder).id()
 }

@@ -3,14 +3,21 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
-use windlass_server::service::{Worker, WorkerEnd, WorkerNews, WorkerSettings, guard, host_name};
+use windlass_server::service::{
+    Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings, guard, host_name,
+};
+use windlass_server::{Store, StoreError};
 
 use crate::arguments::{Form, WorkerArguments};
 use crate::exit::Exit;
 use crate::service::say;
 use crate::state;
+
+/// How long a worker whose life is over waits for a database that is away.
+const BEGIN_AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) fn worker(
     state: Option<&Path>,
@@ -24,7 +31,7 @@ pub(crate) fn worker(
         return Ok(Exit::Success);
     }
     service.leave_session();
-    let mut store = state::open(state)?;
+    let store = state::open(state)?;
     let settings = WorkerSettings {
         guardian: guardian_arguments(store.dir(), &name, service.lease),
         name,
@@ -34,14 +41,23 @@ pub(crate) fn worker(
         idle: service.idle,
     };
     let mut tell = |news: &WorkerNews| tell(&settings, news, form);
+    let mut first = Some(store);
     loop {
-        let worker = Worker::start(store, settings.clone(), &mut tell)?;
+        let has_begun = first.is_none();
+        let store = first.take().map_or_else(|| state::open(state), Ok);
+        let worker = match begin(store, &settings, &mut tell) {
+            // It has to go on by itself when the database is back.
+            Err(error) if has_begun && is_away(&*error) => {
+                thread::sleep(BEGIN_AGAIN);
+                continue;
+            }
+            begun => begun?,
+        };
         let (event, text) = match worker.work(&mut tell)? {
             WorkerEnd::LifeOver => {
                 let text =
                     "sent no heartbeats for too long; its steps were ended, and it begins again";
                 say(form, "life_over", text);
-                store = state::open(state)?;
                 continue;
             }
             WorkerEnd::Killed => ("killed", "ended all steps, and ends"),
@@ -51,6 +67,24 @@ pub(crate) fn worker(
         say(form, event, text);
         return Ok(Exit::Success);
     }
+}
+
+fn begin(
+    store: Result<Store, Box<dyn Error>>,
+    settings: &WorkerSettings,
+    tell: &mut dyn FnMut(&WorkerNews),
+) -> Result<Worker, Box<dyn Error>> {
+    Ok(Worker::start(store?, settings.clone(), tell)?)
+}
+
+/// Returns whether a worker cannot begin only because the database is away.
+fn is_away(error: &(dyn Error + 'static)) -> bool {
+    let away = |error: &StoreError| matches!(error, StoreError::DatabaseAway { .. });
+    let of_worker = match error.downcast_ref() {
+        Some(WorkerError::Store(error)) => away(error),
+        _ => false,
+    };
+    of_worker || error.downcast_ref().is_some_and(away)
 }
 
 /// Returns the arguments with which this program guards a worker. The directory stands for the store, also
@@ -74,6 +108,13 @@ fn tell(settings: &WorkerSettings, news: &WorkerNews, form: Form) {
             let text =
                 format!("worker {name} takes steps, {slots} at once (life {}){lost}", life.token);
             say(form, "ready", &text);
+        }
+        WorkerNews::AwaitingName => {
+            let text = format!(
+                "waits until the lease of the last worker named {name} is over: that may live on \
+                 another machine, or be of an earlier boot of this one"
+            );
+            say(form, "awaiting_name", &text);
         }
         WorkerNews::Draining => {
             say(

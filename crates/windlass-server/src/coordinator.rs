@@ -125,6 +125,7 @@ impl Coordinator {
             declare(transaction, schedule.plan())?;
             expect_limits(transaction, schedule.plan())?;
             transaction.runs().insert(&run)?;
+            transaction.runs().set_home(&run.id)?;
             let leader = Leader::claim(transaction, run.clone(), process.clone())?
                 .expect("no other process knows it yet");
             #[cfg(windlass_faults)]
@@ -227,6 +228,10 @@ impl Coordinator {
         let plan = plan_of(&run)?;
         let process = this_process()?;
         let taken = store.transact(|transaction| {
+            if let Some(home) = transaction.runs().other_home(&run.id)? {
+                return Ok(Err(RunError::Elsewhere { run: run.id.clone(), host: home.host }));
+            }
+            Leader::depose_of_other_boots(transaction, &run.id, &process)?;
             Leader::take_over(transaction, run.clone(), &plan, expected, process.clone())
         })?;
         let (mut leader, end) = taken?;

@@ -1,15 +1,18 @@
 //! Heartbeats, from a thread and a connection of their own.
 //!
-//! A holder counts its time from before it sent the last good heartbeat. If none gets through in
-//! time, it takes its lease for lost before another process can take it over. While no process can write to the
-//! store, none can take it over either: the holder asks the next writer to refresh all leases, and that
-//! counts as a heartbeat.
+//! A holder counts its time from before it sent the last good heartbeat, also while its machine sleeps. If
+//! none gets through in time, it takes its lease for lost before another process can take it over. While no
+//! process can write to the store, none can take it over either: the holder asks the next writer to refresh all
+//! leases, and that counts as a heartbeat. A server that does not answer holds no heartbeat up for long: the
+//! next one goes out on another connection.
 
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thiserror::Error;
 use windlass_core::{Answer, HolderId, LeaseTerms, Name, Timestamp, Token};
@@ -28,6 +31,8 @@ const FIRST: Duration = Duration::from_millis(100);
 const BEATS: u32 = 6;
 /// How long to wait after a heartbeat that did not get through.
 const AGAIN: Duration = Duration::from_millis(250);
+/// How long a heartbeat waits for an answer at least, also on a busy machine.
+const ANSWER: Duration = Duration::from_millis(250);
 
 /// Why a lease is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -53,13 +58,49 @@ pub(crate) enum Beat {
     LifeOver,
 }
 
+/// What the store says to a heartbeat of a worker.
+#[derive(Clone, Copy)]
+enum WorkerLife {
+    Good,
+    /// The worker may be executing what the store has lost, so the heartbeat does not count.
+    Unsettled,
+    Over,
+}
+
+/// The era of the store in which a worker executes nothing that the store does not know.
+#[derive(Clone)]
+pub(crate) struct SettledEra(Arc<AtomicU64>);
+
+impl SettledEra {
+    pub(crate) fn new(era: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(era)))
+    }
+
+    /// Notes the era. What was ended before has ended outside this process, so that orders no memory.
+    pub(crate) fn set(&self, era: u64) {
+        self.0.store(era, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is(&self, era: u64) -> bool {
+        self.0.load(Ordering::Relaxed) == era
+    }
+}
+
+/// What the heartbeats of a worker are for.
+pub(crate) struct WorkerBeats {
+    pub(crate) process: Process,
+    pub(crate) life: Life,
+    pub(crate) terms: LeaseTerms,
+    pub(crate) settled: SettledEra,
+}
+
 /// Names that are held, and have to be kept alive.
 pub(crate) struct HeldNames {
     pub(crate) holder: HolderId,
     pub(crate) names: Vec<(Name, Token)>,
     pub(crate) terms: LeaseTerms,
-    /// When time begins to count: before the names were claimed.
-    pub(crate) since: Instant,
+    /// When time begins to count, since the boot: before the names were claimed.
+    pub(crate) since: Timestamp,
     /// Where the command runs, to be noted with the first heartbeat.
     pub(crate) group: Option<ProcessGroup>,
 }
@@ -73,12 +114,13 @@ pub(crate) struct Heartbeat {
 impl Heartbeat {
     /// Sends heartbeats for one holder. Calls `lost` at most once, and then sends no more.
     pub(crate) fn start(
-        store: StoreOpener,
+        store: &Store,
         beat: HeldNames,
         lost: impl FnOnce(Lost) + Send + 'static,
     ) -> io::Result<Self> {
+        let opener = opener(store, beat.terms);
         Self::run(move |stop| {
-            if let Some(why) = beat.go_on(&store, stop) {
+            if let Some(why) = beat.go_on(&opener, stop) {
                 lost(why);
             }
         })
@@ -86,10 +128,11 @@ impl Heartbeat {
 
     /// Sends heartbeats for everything that this process holds, also if a name was lost.
     pub(crate) fn of_process(
-        opener: StoreOpener,
+        store: &Store,
         process: Process,
         terms: LeaseTerms,
     ) -> io::Result<Self> {
+        let opener = opener(store, terms);
         Self::run(move |stop| {
             let beat = |transaction: &Transaction<'_>| {
                 transaction.leases().heartbeat_process(&process).map(drop)
@@ -100,26 +143,30 @@ impl Heartbeat {
 
     /// Sends heartbeats for everything that the process of a worker holds. Calls `tell` with each answer.
     pub(crate) fn of_worker(
-        store: Store,
-        process: Process,
-        terms: LeaseTerms,
-        life: Life,
+        store: &Store,
+        beats: WorkerBeats,
         mut tell: impl FnMut(Beat) + Send + 'static,
     ) -> io::Result<Self> {
-        let opener = store.opener();
+        let WorkerBeats { process, life, terms, settled } = beats;
+        let opener = opener(store, terms);
+        let first = opener.open().map_err(io::Error::other)?;
         Self::run(move |stop| {
             let beat = |transaction: &Transaction<'_>| {
                 transaction.leases().heartbeat_process(&process)?;
                 #[cfg(windlass_faults)]
                 Point::BeforeBeat.reached();
-                transaction.orders().is_alive(&life)
+                Ok(match transaction.orders().is_alive(&life)? {
+                    true if settled.is(transaction.era()?) => WorkerLife::Good,
+                    true => WorkerLife::Unsettled,
+                    false => WorkerLife::Over,
+                })
             };
             let timeout = terms.heartbeat_timeout;
-            beat_on(&opener, Some(store), Some(true), stop, timeout, beat, |at, answer| {
-                tell(match answer {
-                    true => Beat::Good { at },
-                    false => Beat::LifeOver,
-                });
+            let last = Some(WorkerLife::Good);
+            beat_on(&opener, Some(first), last, stop, timeout, beat, |at, answer| match answer {
+                WorkerLife::Good => tell(Beat::Good { at }),
+                WorkerLife::Unsettled => {}
+                WorkerLife::Over => tell(Beat::LifeOver),
             });
         })
     }
@@ -174,25 +221,28 @@ impl HeldNames {
     /// Sends heartbeats until `stop` is closed, or until the lease is lost.
     fn go_on(&self, opener: &StoreOpener, stop: &Stop) -> Option<Lost> {
         let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
-        let began = self.since;
-        let mut good = began;
-        let mut pause = self.first().saturating_sub(began.elapsed());
+        let mut good = self.since;
+        let mut due = self.since.after(self.first());
         let mut connection = None;
         loop {
-            let overheld = max_hold.map(|most| most.saturating_sub(began.elapsed()));
-            let pause_now = overheld.map_or(pause, |left| pause.min(left));
-            if !stop.comes_after(pause_now) {
+            let next = max_hold.map_or(due, |most| due.min(self.since.after(most)));
+            // A pause does not count the time that the machine sleeps.
+            let pause = next.since(fence::now()).min(heartbeat_timeout / 12);
+            if !stop.comes_after(pause) {
                 return None;
             }
-            if max_hold.is_some_and(|most| began.elapsed() >= most) {
+            let sent = fence::now();
+            if max_hold.is_some_and(|most| sent.since(self.since) >= most) {
                 return Some(Lost::Overheld);
             }
-            let sent = Instant::now();
+            if sent < due {
+                continue;
+            }
             match self.send(opener, &mut connection, &mut good, stop) {
-                Ok(true) => (good, pause) = (sent, heartbeat_timeout / 3),
+                Ok(true) => (good, due) = (sent, sent.after(heartbeat_timeout / 3)),
                 Ok(false) => return Some(Lost::Expired),
                 Err(_) if is_late(good, heartbeat_timeout) => return Some(Lost::Unreachable),
-                Err(_) => pause = AGAIN.min(heartbeat_timeout / 12),
+                Err(_) => due = fence::now().after(AGAIN.min(heartbeat_timeout / 12)),
             }
         }
     }
@@ -203,7 +253,7 @@ impl HeldNames {
         &self,
         opener: &StoreOpener,
         connection: &mut Option<Store>,
-        good: &mut Instant,
+        good: &mut Timestamp,
         stop: &Stop,
     ) -> Result<bool, StoreError> {
         let first = connection.is_none();
@@ -213,11 +263,11 @@ impl HeldNames {
         };
         let LeaseTerms { heartbeat_timeout: timeout, max_hold } = self.terms;
         let mut on_wait = |wait: &dyn WriterWait| {
-            let overheld = max_hold.is_some_and(|most| self.since.elapsed() >= most);
+            let now = fence::now();
+            let overheld = max_hold.is_some_and(|most| now.since(self.since) >= most);
             if overheld || is_late(*good, timeout) {
                 return ControlFlow::Break(StoreError::Interrupted);
             }
-            let now = Instant::now();
             if keep_leases(wait, timeout) {
                 *good = now;
             }
@@ -239,6 +289,11 @@ impl HeldNames {
         }
         sent
     }
+}
+
+/// Returns what opens connections for heartbeats.
+fn opener(store: &Store, terms: LeaseTerms) -> StoreOpener {
+    store.opener_within((terms.heartbeat_timeout / BEATS).max(ANSWER))
 }
 
 /// Sends heartbeats until `stop` is closed, and tells from when each counts, and its answer. While no
@@ -267,7 +322,7 @@ fn beat_on<A: Copy>(
             }
             stop.during_wait(timeout)
         };
-        let beat = |transaction: &Transaction<'_>| Ok((transaction.now().at, beat(transaction)?));
+        let beat = |transaction: &Transaction<'_>| Ok((transaction.now().here, beat(transaction)?));
         match store.transact_while(Durability::Process, &mut on_wait, beat) {
             Ok((at, answer)) => {
                 tell(at, answer);
@@ -297,8 +352,8 @@ fn keep_leases(wait: &dyn WriterWait, timeout: Duration) -> bool {
 
 /// Returns whether so much time has passed since the last good heartbeat that the holder's processes must
 /// end now, to have ended before another holder can begin.
-pub(crate) fn is_late(good: Instant, timeout: Duration) -> bool {
-    good.elapsed() > late_after(timeout)
+pub(crate) fn is_late(good: Timestamp, timeout: Duration) -> bool {
+    fence::now().since(good) > late_after(timeout)
 }
 
 /// Returns for how long after a good heartbeat the names of a holder are held for sure.

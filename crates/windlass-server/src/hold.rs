@@ -15,11 +15,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use thiserror::Error;
-use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
+use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Timestamp, Token};
 use windlass_store::{Answer, LimitItems, Process, ProcessTree, Refused, Store, StoreError};
 
 use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
@@ -144,6 +144,7 @@ pub fn hold(
         wait: order.wait,
         signals: Some(&signals),
     };
+    store.keep_pace_with(order.terms.heartbeat_timeout);
     let (holds, since) = client.acquire(&mut store, on_refused)?;
     let items = items_of(&mut store, &holds)?;
     let held = Held { holder, holds, items, since, tree, tag };
@@ -159,15 +160,12 @@ pub fn hold(
     Ok(code)
 }
 
-/// Returns an id that no other holder on this machine ever has.
+/// Returns an id that no other holder ever has.
 fn holder_of(process: &Process) -> HolderId {
     static HOLDS: AtomicU64 = AtomicU64::new(1);
-    let Process { pid, started, boot, namespace } = process;
-    let boot: String = boot.chars().take(8).collect();
-    let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
     // The number orders no other memory access.
     let number = HOLDS.fetch_add(1, Ordering::Relaxed);
-    HolderId::new(format!("process {pid} ({started}.{boot}.{namespace}.{number})"))
+    HolderId::new(format!("process {} ({}.{number})", process.pid, process.id()))
 }
 
 /// Returns the items that holds of limits have.
@@ -189,7 +187,7 @@ struct Held {
     /// The items of limits that are held.
     items: Vec<LimitItems>,
     /// A time before they were claimed.
-    since: Instant,
+    since: Timestamp,
     tree: ProcessTree,
     tag: String,
 }
@@ -209,7 +207,7 @@ impl Held {
             return Ok(code);
         }
         let (losing, mut writer) = io::pipe().map_err(io_error("cannot create a pipe"))?;
-        let heartbeat = Heartbeat::start(store.opener(), beat, move |lost| {
+        let heartbeat = Heartbeat::start(store, beat, move |lost| {
             // There is no reader any more once the command has ended.
             let _ = writer.write(&[lost as u8]);
         });

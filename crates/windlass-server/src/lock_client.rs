@@ -12,13 +12,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::process::{PidfdFlags, pidfd_open};
-use windlass_core::{Hold, HolderId, LeaseTerms, Name, Need, Token};
+use windlass_core::{Hold, HolderId, LeaseTerms, Name, Need, Timestamp, Token};
 use windlass_store::{
     Claim, Claimed, Leftover, OnRefusal, Process, ProcessTree, Refused, Store, StoreError,
     StoredLease, Topic, Wakeup, WriterWait,
 };
 
 use crate::attempt::pid;
+use crate::fence;
 use crate::hold::HoldError;
 use crate::leader_file;
 use crate::poll::poll;
@@ -57,7 +58,7 @@ impl LockClient<'_> {
         &self,
         store: &mut Store,
         mut on_refused: impl FnMut(&Refused),
-    ) -> Result<(Vec<Hold>, Instant), HoldError> {
+    ) -> Result<(Vec<Hold>, Timestamp), HoldError> {
         let began = Instant::now();
         store.give_up_when(patience(self.signals, self.wait));
         let acquired = self.acquire_within(store, began, &mut on_refused);
@@ -76,7 +77,7 @@ impl LockClient<'_> {
         store: &mut Store,
         began: Instant,
         on_refused: &mut impl FnMut(&Refused),
-    ) -> Result<(Vec<Hold>, Instant), HoldError> {
+    ) -> Result<(Vec<Hold>, Timestamp), HoldError> {
         let refused = match self.claim(store, OnRefusal::GiveUp, None)? {
             (Claimed::Held(holds), sent) => return Ok((holds, sent)),
             (Claimed::Refused(refused), _) => refused,
@@ -99,7 +100,7 @@ impl LockClient<'_> {
         &self,
         store: &mut Store,
         began: Instant,
-    ) -> Result<(Vec<Hold>, Instant), HoldError> {
+    ) -> Result<(Vec<Hold>, Timestamp), HoldError> {
         let wakeup = store.register(&Topic::Turn)?;
         loop {
             wakeup.drain();
@@ -126,10 +127,10 @@ impl LockClient<'_> {
         store: &mut Store,
         patience: OnRefusal,
         wakeup: Option<&Wakeup>,
-    ) -> Result<(Claimed, Instant), HoldError> {
+    ) -> Result<(Claimed, Timestamp), HoldError> {
         let mut ended: Vec<(Name, Token)> = Vec::new();
         loop {
-            let sent = Instant::now();
+            let sent = fence::now();
             let claim = Claim {
                 terms: self.terms,
                 process: self.process,

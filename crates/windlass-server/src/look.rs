@@ -28,7 +28,7 @@ pub use decide::{Decided, GuardDecision, decide_steps};
 pub use error::LookError;
 pub use expected::{Estimate, Expectations, Expected};
 pub use find::{find_run, run_names, step_argument};
-pub use holder::{HolderNames, command_line};
+pub use holder::{HolderNames, command_line, other_host};
 pub use holder_label::HolderLabel;
 pub use list::{Listed, history, open_runs};
 pub use prune::{Orphan, PruneError, Pruned, PrunedRun, Pruning, prune};

@@ -158,7 +158,8 @@ pub fn sql(url: &str, statements: &str) -> String {
 }
 
 /// Returns the directory with the programs of the first server in the path, or the newest installed one.
-fn programs() -> Option<PathBuf> {
+#[must_use]
+pub fn programs() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let in_path = env::split_paths(&path).find_map(|dir| dir.join("initdb").canonicalize().ok());
     let initdb = in_path.or_else(|| {

@@ -75,12 +75,14 @@ pub trait Backend: Send {
     /// can write. This also goes for connections that are opened later with [`Backend::opener`].
     fn let_stall(&mut self, _: Duration) {}
 
-    /// Sets how long an attempt at a transaction may take. Then the connection counts as lost, and
-    /// [`Backend::transact`] asks whether to try again.
-    fn answer_within(&mut self, _: Duration) {}
-
     /// Returns a function that opens further connections to the same place, for other threads.
     fn opener(&self) -> Opener;
+
+    /// Returns one for connections whose attempts at a transaction take no longer than `limit`. Then such a
+    /// connection counts as lost, and [`Backend::transact`] asks whether to try again.
+    fn opener_within(&self, _limit: Duration) -> Opener {
+        self.opener()
+    }
 
     /// Registers a wake-up that other connections can notify.
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError>;

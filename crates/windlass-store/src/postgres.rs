@@ -180,6 +180,14 @@ impl Postgres {
         Err(Failure::Final(StoreError::Unanswered { why }))
     }
 
+    fn opener_of(&self, haste: Haste) -> Opener {
+        let (target, listener) = (Arc::clone(&self.target), self.listener.clone());
+        Box::new(move || {
+            let opened = Self::connect(Arc::clone(&target), listener.clone(), haste)?;
+            Ok(Box::new(opened))
+        })
+    }
+
     fn snapshot(&mut self, body: TransactionBody<'_>) -> Result<(), Failure> {
         let session = self.take_session()?;
         let read = session
@@ -252,21 +260,16 @@ impl Backend for Postgres {
     }
 
     fn opener(&self) -> Opener {
-        let (target, listener, haste) =
-            (Arc::clone(&self.target), self.listener.clone(), self.haste);
-        Box::new(move || {
-            let opened = Self::connect(Arc::clone(&target), listener.clone(), haste)?;
-            Ok(Box::new(opened))
-        })
+        self.opener_of(self.haste)
+    }
+
+    fn opener_within(&self, limit: Duration) -> Opener {
+        self.opener_of(Haste { attempt: Some(limit), ..self.haste })
     }
 
     fn let_stall(&mut self, limit: Duration) {
         self.haste.stall = limit.clamp(SHORTEST_STALL, Haste::USUAL.stall);
         self.session = None;
-    }
-
-    fn answer_within(&mut self, limit: Duration) {
-        self.haste.attempt = Some(limit);
     }
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {

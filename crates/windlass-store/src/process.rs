@@ -58,6 +58,14 @@ impl Process {
         })
     }
 
+    /// Returns a text that no other process of any machine has.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let boot: String = self.boot.chars().take(8).collect();
+        let namespace: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
+        format!("{}.{}.{boot}.{namespace}", self.pid, self.started)
+    }
+
     /// Returns whether the caller would see this process if it is running.
     #[must_use]
     pub fn is_visible(&self) -> bool {
@@ -92,8 +100,17 @@ pub(crate) fn has_ended(frame: &str, process: Option<&Process>) -> bool {
     Frame::is_over(frame) || process.is_some_and(Process::is_gone)
 }
 
+/// Returns what tells this machine apart from others, also after a reboot.
+#[must_use]
+pub fn machine_id() -> String {
+    let id = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    // A container may have none.
+    if id.trim().is_empty() { host_name() } else { id.trim().to_owned() }
+}
+
 /// Returns the name of this machine.
-pub(crate) fn host_name() -> String {
+#[must_use]
+pub fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }

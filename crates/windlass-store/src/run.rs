@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::process::{host_name, machine_id};
+
 /// A run as the user submitted it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunRecord {
@@ -29,6 +31,23 @@ pub struct RunRecord {
     /// The environment that a run takes along to a service; none for a run that the process of the user
     /// leads.
     pub env: Option<BTreeMap<String, String>>,
+}
+
+/// The machine that leads a run in the foreground, in a store that several machines use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomeMachine {
+    /// What tells it apart from others.
+    pub id: String,
+    /// Its name, for display.
+    pub host: String,
+}
+
+impl HomeMachine {
+    /// Returns this machine.
+    #[must_use]
+    pub fn this() -> Self {
+        Self { id: machine_id(), host: host_name() }
+    }
 }
 
 /// The row of a run in a list of runs.

@@ -17,7 +17,6 @@ use crate::memory::Memory;
 use crate::postgres::Postgres;
 use crate::run::RunRecord;
 use crate::sqlite::{Network, Sqlite};
-use crate::tables::Tables;
 use crate::transaction::{NameView, Transaction};
 use crate::wakeup::{Notice, Topic, Wakeup, unique};
 use crate::writer_wait::{Blocker, OnWait, WriterWait};
@@ -162,6 +161,13 @@ impl Store {
         StoreOpener { backend: self.backend.opener(), clock, dir }
     }
 
+    /// Returns a value that opens connections for a caller who has to know in time whether a server answers: an
+    /// attempt at a transaction ends after `limit`, and others follow, as after any lost connection.
+    #[must_use]
+    pub fn opener_within(&self, limit: Duration) -> StoreOpener {
+        StoreOpener { backend: self.backend.opener_within(limit), ..self.opener() }
+    }
+
     /// Returns who may use the store; for one that is not on disk, this process alone.
     #[must_use]
     pub fn access(&self) -> Access {
@@ -271,12 +277,6 @@ impl Store {
         self.backend.let_stall(lease / 6);
     }
 
-    /// Has an attempt at a transaction end after `limit` if a server has not answered. Further attempts
-    /// follow, as after any lost connection.
-    pub fn answer_within(&mut self, limit: Duration) {
-        self.backend.answer_within(limit);
-    }
-
     /// Runs `body` on a consistent snapshot, without waiting for writers. Changes that it makes are
     /// discarded or refused.
     pub fn read<T>(
@@ -284,7 +284,7 @@ impl Store {
         body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut body = Repeatable::new(body, &*self.clock);
-        self.backend.read(&mut |tables| body.run(tables))?;
+        self.backend.read(&mut |tables| body.run(Transaction::new(tables, body.clock)))?;
         Ok(body.result.expect("a read that succeeded has a result"))
     }
 
@@ -355,7 +355,12 @@ fn transact<T>(
     body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let mut body = Repeatable::new(body, clock);
-    backend.transact(durability, on_wait, &mut |tables| body.run(tables))?;
+    backend.transact(durability, on_wait, &mut |tables| {
+        // The clock is read inside the transaction, so that times grow in the order of commits.
+        let transaction = Transaction::new(tables, clock);
+        transaction.settle()?;
+        body.run(transaction)
+    })?;
     for notice in body.notices {
         match notice {
             Notice::One(topic, wakeup) => backend.notify(&topic, &wakeup),
@@ -395,10 +400,7 @@ where
         Self { body, clock, result: None, notices: Vec::new() }
     }
 
-    fn run(&mut self, tables: &dyn Tables) -> Result<(), StoreError> {
-        // The clock is read inside the transaction, so that times grow in the order of commits.
-        let transaction = Transaction::new(tables, self.clock);
-        transaction.settle()?;
+    fn run(&mut self, transaction: Transaction<'_>) -> Result<(), StoreError> {
         self.result = Some((self.body)(&transaction)?);
         self.notices = transaction.into_notices();
         Ok(())

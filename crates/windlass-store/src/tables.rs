@@ -14,7 +14,7 @@ use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
 use crate::queue::{StoredBase, StoredQueue, StoredStep};
-use crate::run::{RunEnd, RunListing, RunRecord};
+use crate::run::{HomeMachine, RunEnd, RunListing, RunRecord};
 use crate::step::{AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::transaction::{Event, Request};
 
@@ -275,6 +275,14 @@ pub trait RequestTable {
 
 /// Runs and their journals.
 pub trait RunTables {
+    /// Sets the machine that leads a run in the foreground. A store of one machine need not keep it.
+    fn set_home(&self, _run: &str, _home: &HomeMachine) -> Result<(), StoreError> {
+        Ok(())
+    }
+    /// Returns the machine that leads a run in the foreground, if the store keeps it.
+    fn home(&self, _run: &str) -> Result<Option<HomeMachine>, StoreError> {
+        Ok(None)
+    }
     /// Returns an id that no run has.
     fn new_run_id(&self) -> Result<String, StoreError>;
     /// Inserts a run.

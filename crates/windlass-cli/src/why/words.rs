@@ -317,13 +317,14 @@ impl Words<'_> {
     }
 
     fn holder(&self, holder: &HolderView, slots: bool) -> String {
-        let HolderView { name, since_ms, pid, command, weight, gone, usually_ms, .. } = holder;
-        let holder = HolderLabel { name, pid: *pid, command: command.as_deref() };
+        let HolderView { since_ms, host, weight, gone, usually_ms, .. } = holder;
+        let holder = label(holder);
         let mut more = Vec::new();
         if slots {
             more.push(if *weight == 1 { "1 slot".to_owned() } else { format!("{weight} slots") });
         }
         more.extend(holder.other_pid().map(|pid| format!("pid {pid}")));
+        more.extend(host.iter().map(|host| format!("on {}", plain(host))));
         more.push(format!("for {}", span(self.times.since(*since_ms))));
         more.extend(usually_ms.map(|ms| format!("usually {}", span(between(0, ms)))));
         if *gone {
@@ -355,8 +356,12 @@ impl Words<'_> {
 
 /// Returns the label of a holder or waiter.
 fn title(holder: &HolderView) -> String {
-    let HolderView { name, pid, command, .. } = holder;
-    HolderLabel { name, pid: *pid, command: command.as_deref() }.to_string()
+    label(holder).to_string()
+}
+
+pub(super) fn label(holder: &HolderView) -> HolderLabel<'_> {
+    let HolderView { name, pid, command, host, .. } = holder;
+    HolderLabel { name, pid: *pid, command: command.as_deref(), host: host.as_deref() }
 }
 
 /// Returns a step as a quoted argument for a command line.

@@ -4,6 +4,7 @@ mod answers;
 mod before_running;
 mod bench;
 mod cleanup;
+mod cluster;
 mod commands;
 mod commits;
 mod conditions;

@@ -94,6 +94,16 @@ pub enum RunError {
         /// Whose it is.
         uid: u32,
     },
+    /// The run was begun in the foreground on another machine.
+    #[error(
+        "run {run} was begun in the foreground on {host}, whose disk has the latest of it; resume, retry or cancel it there"
+    )]
+    Elsewhere {
+        /// The run.
+        run: String,
+        /// The other machine.
+        host: String,
+    },
     /// A step has neither failed nor was it cancelled.
     #[error("step {step:?} of run {run} has neither failed nor was it cancelled")]
     NotAgain {

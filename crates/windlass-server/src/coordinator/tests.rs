@@ -34,7 +34,7 @@ fn runs(pid: &str) -> bool {
 /// Takes the lead of the run away from this process.
 fn depose(store: &mut Store, run: &str) {
     let process = Process::current().expect("this is Linux");
-    let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
+    let holder = HolderId::new(format!("windlass[{}]", process.id()));
     let name = Name::Run(run.to_owned());
     let released =
         store.transact(|transaction| transaction.leases().release(&name, &holder, Token(1)));

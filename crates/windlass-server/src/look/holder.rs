@@ -117,6 +117,12 @@ pub fn command_line(process: &Process) -> Option<String> {
     Some(wrapped(&words).join(" ").trim().to_owned()).filter(|line| !line.is_empty())
 }
 
+/// Returns the name of the machine of a holder, if that is another one than this.
+#[must_use]
+pub fn other_host(host: Option<&str>) -> Option<String> {
+    host.filter(|host| *host != windlass_store::host_name()).map(str::to_owned)
+}
+
 /// Returns the command that a wrapper runs; all words if they are not those of a wrapper.
 fn wrapped<W: AsRef<str>>(words: &[W]) -> &[W] {
     let is_windlass = |word: &W| word.as_ref().rsplit('/').next() == Some("windlass");

@@ -15,10 +15,13 @@ const LONGEST_COMMAND: usize = 60;
 /// ```
 /// use windlass_server::HolderLabel;
 ///
-/// let label = HolderLabel { name: "process 7", pid: Some(7), command: Some("make -j2") };
+/// let make = HolderLabel { name: "process 7", pid: Some(7), ..HolderLabel::default() };
+/// let label = HolderLabel { command: Some("make -j2"), ..make };
 /// assert_eq!(label.to_string(), "command \"make -j2\" (pid 7)");
+/// let label = HolderLabel { host: Some("build-2"), ..make };
+/// assert_eq!(label.to_string(), "process 7 on build-2");
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct HolderLabel<'a> {
     /// `RUN/STEP` for a step, `process PID` for a command, or what `--holder` was given.
     pub name: &'a str,
@@ -26,6 +29,8 @@ pub struct HolderLabel<'a> {
     pub pid: Option<u32>,
     /// The command line of its process, if that can be seen.
     pub command: Option<&'a str>,
+    /// Its machine, if that is another one.
+    pub host: Option<&'a str>,
 }
 
 impl HolderLabel<'_> {
@@ -61,7 +66,8 @@ impl fmt::Display for HolderLabel<'_> {
         f.write_str(&self.title())?;
         // A name that the user has chosen is enough.
         let pid = self.other_pid().filter(|_| self.is_process() || is_step(self.name));
-        pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
+        pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))?;
+        self.host.map_or(Ok(()), |host| write!(f, " on {}", printable(host)))
     }
 }
 
@@ -92,7 +98,7 @@ mod tests {
     #[test]
     fn holders_are_named_in_the_words_of_their_users() {
         let check = |name, pid, command, expected: &str| {
-            assert_eq!(HolderLabel { name, pid, command }.to_string(), expected);
+            assert_eq!(HolderLabel { name, pid, command, host: None }.to_string(), expected);
         };
         check("process 7", Some(7), Some("make -j2"), "command \"make -j2\" (pid 7)");
         check("process 7", Some(7), None, "process 7");

@@ -11,7 +11,7 @@ use windlass_store::{
 };
 use windlass_workflow::SHARED;
 
-use super::holder::{Attempt, command_line};
+use super::holder::{Attempt, command_line, other_host};
 use super::{HolderNames, HolderView, RunState, RunView, StepState, WaitReason};
 use crate::clock::millis;
 use crate::participant::Works;
@@ -192,6 +192,7 @@ impl Names {
             since_ms: stored.owner.since_ms,
             pid: process.map(|process| process.pid),
             command: process.and_then(command_line),
+            host: other_host(stored.owner.host.as_deref()),
             weight: stored.lease.weight,
             gone: stored.owner.is_gone(),
             usually_ms: None,
@@ -206,6 +207,7 @@ impl Names {
             since_ms: stored.since_ms,
             pid: process.map(|process| process.pid),
             command: process.and_then(command_line),
+            host: other_host(stored.host.as_deref()),
             weight: need.map_or(1, |need| need.weight),
             gone: stored.is_gone(),
             usually_ms: None,

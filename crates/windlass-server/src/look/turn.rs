@@ -86,8 +86,8 @@ mod tests {
     use super::*;
 
     fn holder(name: &str, since_ms: i64, usually_ms: Option<i64>) -> HolderView {
-        let (name, command) = (name.to_owned(), None);
-        HolderView { name, since_ms, pid: None, command, weight: 1, gone: false, usually_ms }
+        let (name, command, host, gone) = (name.to_owned(), None, None, false);
+        HolderView { name, since_ms, pid: None, command, host, weight: 1, gone, usually_ms }
     }
 
     fn check(holders: &[HolderView], ahead: &[HolderView], expected: Option<i64>) {

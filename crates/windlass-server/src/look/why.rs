@@ -267,6 +267,8 @@ pub struct HolderView {
     pub pid: Option<u32>,
     /// The command line of that process, if it can be read.
     pub command: Option<String>,
+    /// Its machine, if that is another one.
+    pub host: Option<String>,
     /// How many slots of a semaphore, or steps of an amount of a limit, it has or wants.
     pub weight: u64,
     /// Its process has ended.

@@ -10,14 +10,15 @@
 //! meanwhile. The directory of one that is suspended is locked; there it searches only for processes of the
 //! dead life's orders, because the worker may begin another life at any moment.
 //!
-//! Knows nothing of workers whose processes cannot be seen from here, or belong to another user: their orders
-//! wait for their next life.
+//! Of workers whose processes cannot be seen from here, or belong to another user, it ends nothing. Where
+//! workers may be on other machines, the lease alone decides: the guardian has ended what the life executed
+//! long before. Otherwise their orders wait for their next life.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 use windlass_core::Timestamp;
@@ -30,10 +31,16 @@ use super::life::{bury, order_tree, try_presence, worker_dir, worker_tag};
 use crate::process_tag;
 use crate::tree;
 
+/// How long a scheduler may not look, as while it is cut off, before it starts to watch anew; or this part of
+/// a lease.
+const BLINK: Duration = Duration::from_secs(6);
+const BLINKS: u32 = 4;
+
 /// When the heartbeats of lives were seen to change.
 #[derive(Default)]
 pub(super) struct LifeWatch {
     seen: BTreeMap<Life, LastBeat>,
+    looked: Option<Instant>,
 }
 
 struct LastBeat {
@@ -47,6 +54,8 @@ pub(super) struct DeadLife {
     lease: StoredLease,
     /// What it may be executing.
     orders: Vec<StoredOrder>,
+    /// Whether it may be on another machine.
+    is_shared: bool,
 }
 
 /// What a dead life has left: nothing that runs.
@@ -65,16 +74,23 @@ impl LifeWatch {
         transaction: &Transaction<'_>,
     ) -> Result<Vec<DeadLife>, StoreError> {
         let (mut seen, mut dead) = (BTreeMap::new(), Vec::new());
+        let is_shared = transaction.now().frame.is_shared();
+        let now = Instant::now();
+        let unseen = self.looked.replace(now).map(|looked| now.duration_since(looked));
         for worker in transaction.orders().workers()? {
             let Some(lease) = transaction.orders().lease_of(&worker.life)? else { continue };
             let heartbeat = lease.lease.last_heartbeat;
-            let known = self.seen.remove(&worker.life).filter(|seen| seen.heartbeat == heartbeat);
-            let known = known.unwrap_or_else(|| LastBeat { heartbeat, since: Instant::now() });
-            let stands_still = known.since.elapsed() >= lease.lease.terms.heartbeat_timeout;
+            let timeout = lease.lease.terms.heartbeat_timeout;
+            // While this process was cut off, the worker may have been, too.
+            let has_watched = unseen.is_some_and(|unseen| unseen <= BLINK.max(timeout / BLINKS));
+            let known = self.seen.remove(&worker.life);
+            let known = known.filter(|seen| has_watched && seen.heartbeat == heartbeat);
+            let known = known.unwrap_or(LastBeat { heartbeat, since: now });
+            let stands_still = now.duration_since(known.since) >= timeout;
             seen.insert(worker.life.clone(), known);
-            if stands_still && !transaction.orders().is_alive(&worker.life)? {
+            if stands_still && transaction.orders().is_silent(&worker.life)? {
                 let orders = transaction.orders().of_life(&worker.life, 0)?;
-                dead.push(DeadLife { life: worker.life, lease, orders });
+                dead.push(DeadLife { life: worker.life, lease, orders, is_shared });
             }
         }
         self.seen = seen;
@@ -92,8 +108,13 @@ impl DeadLife {
         &self.life
     }
 
-    /// Returns whether this process could see and end the processes of the life.
+    /// Returns whether the life can be given up from here.
     pub(super) fn is_in_reach(&self) -> bool {
+        self.is_shared || self.can_be_ended()
+    }
+
+    /// Returns whether this process could see and end the processes of the life.
+    fn can_be_ended(&self) -> bool {
         let this = geteuid();
         let is_foreign = self.lease.owner.uid.is_some_and(|uid| uid != this.as_raw());
         self.liveness() != Liveness::Unknown && (this.is_root() || !is_foreign)
@@ -106,6 +127,10 @@ impl DeadLife {
     /// Ends what the life, which is over in the store at `state`, has left running. Returns none if its
     /// directory is still locked by a guardian or another life.
     pub(super) fn end(self, state: &Path) -> io::Result<Option<Remains>> {
+        if !self.can_be_ended() {
+            let (why, ends) = ("its worker sent no heartbeats", BTreeMap::new());
+            return Ok(Some(Remains { dead: self, why, ends, _presence: None }));
+        }
         let dir = worker_dir(state, &self.life.worker);
         let mut trees: Vec<ProcessTree> = self.orders.iter().filter_map(order_tree).collect();
         let mut presence = None;

@@ -4,6 +4,7 @@ mod connection;
 mod outbox;
 mod taken;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -26,13 +27,15 @@ use super::ledger::Ledger;
 use super::life::{Begin, left_by};
 use super::texts::{EndText, OrderText, ReportText, to_text};
 use super::watchdog::Watchdog;
-use super::worker::{WorkerEnd, WorkerError, WorkerNews, WorkerSettings, lease_terms, stored};
+use super::worker::{
+    WorkerEnd, WorkerError, WorkerNews, WorkerSettings, lease_terms, stored, worker_holder,
+};
 use crate::clock::Clock;
 use crate::coordinator::attempts::{Attempts, News, Report, StopMode};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::fence;
-use crate::heartbeat::{Beat, Heartbeat};
+use crate::heartbeat::{Beat, Heartbeat, SettledEra, WorkerBeats};
 
 /// The interval between two checks for orders without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -56,6 +59,8 @@ pub(super) struct Duty<A> {
     idle_since: Instant,
     state: WorkerState,
     watchdog: Watchdog,
+    /// The era of the store in which all that is executed is known to the store.
+    settled: SettledEra,
 }
 
 /// Where a life is spent.
@@ -82,7 +87,6 @@ impl Duty<Guarded> {
     /// Has a guardian end what this worker executes when it cannot, and heartbeats keep that off.
     pub(super) fn guard(
         &mut self,
-        beats: Store,
         process: Process,
         begun: &Begun,
     ) -> Result<Heartbeat, WorkerError> {
@@ -111,7 +115,8 @@ impl Duty<Guarded> {
             }
         };
         let (terms, life) = (lease_terms(lease), self.life.clone());
-        let heartbeat = Heartbeat::of_worker(beats, process, terms, life, on_beat);
+        let beats = WorkerBeats { process, life, terms, settled: self.settled.clone() };
+        let heartbeat = Heartbeat::of_worker(self.connection.store(), beats, on_beat);
         heartbeat.map_err(io("heartbeats cannot be sent"))
     }
 }
@@ -135,17 +140,18 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let (mut ledger, ends) =
             Ledger::open(place.dir).map_err(io("cannot open the worker's ledger"))?;
         let wakeup = store.register(&Topic::Orders)?;
-        let holder = HolderId::new(format!("worker {name}[{}.{}]", process.pid, process.started));
+        let holder = worker_holder(&name, process);
         let begun = store.transact(|transaction| {
             let begin = Begin { settings: &settings, holder: &holder, process };
             let begun = begin.life(transaction, &ends)?;
             #[cfg(windlass_faults)]
             Point::BeforeLife.reached();
-            Ok(begun.map(|(life, lost)| (life, Begun { lost, at: transaction.now().here })))
+            let (at, era) = (transaction.now().here, transaction.era()?);
+            Ok(begun.map(|(life, lost)| (life, Begun { lost, at }, era)))
         })?;
         #[cfg(windlass_faults)]
         Point::AfterLife.reached();
-        let Some((life, begun)) = begun else { return Err(WorkerError::Running { name }) };
+        let Some((life, begun, era)) = begun else { return Err(WorkerError::Running { name }) };
         ledger.clear().map_err(io("cannot write the worker's ledger"))?;
         attempts.watch(wakeup.as_fd()).map_err(io("wake-ups cannot be watched"))?;
         let duty = Self {
@@ -155,6 +161,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             holder,
             attempts,
             taken: TakenOrders::default(),
+            settled: SettledEra::new(era),
             outbox: Outbox::new(ledger),
             clock,
             wakeup,
@@ -196,7 +203,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         }
         let pause = match (self.inbox.is_empty(), self.outbox.is_empty()) {
             (false, _) => Duration::ZERO,
-            (_, true) => LOOK_AGAIN,
+            (_, true) => LOOK_AGAIN.min(self.settings.lease / 8),
             (_, false) => REPORT_AGAIN,
         };
         let pause = pause.min(self.watchdog.longest_wait());
@@ -235,10 +242,13 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             return Ok(false);
         }
         let (life, last) = (&self.life, self.taken.last());
-        let (orders, wishes) = self.connection.store().read(|transaction| {
+        let (orders, wishes, era) = self.connection.store().read(|transaction| {
             let orders = transaction.orders();
-            Ok((orders.of_life(life, last)?, orders.wishes(life)?))
+            Ok((orders.of_life(life, last)?, orders.wishes(life)?, transaction.era()?))
         })?;
+        if !self.settled.is(era) {
+            self.settle(era, wishes.iter().map(|(token, _)| *token).collect())?;
+        }
         for order in orders {
             self.take(order.token, &order.text)?;
         }
@@ -246,6 +256,28 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             self.heed(token, wish)?;
         }
         Ok(true)
+    }
+
+    /// Brings this worker and a store that has begun another era together: ends what the store does not know,
+    /// and reports as lost what it has and this worker does not. Heartbeats count again when that is done.
+    fn settle(&mut self, era: u64, known: BTreeSet<u64>) -> Result<(), WorkerError> {
+        let last = self.taken.last();
+        let unknown = self.taken.besides(&known);
+        for id in &unknown {
+            self.attempts.stop(*id, StopMode::Kill)?;
+        }
+        let why = "the database failed over or was restored, and its end is lost";
+        for token in known.into_iter().filter(|token| *token <= last) {
+            let has_report = self.outbox.reports().iter().any(|(of, _)| *of == token);
+            if !self.taken.has(token) && !has_report {
+                let lost = self.lost(why.to_owned());
+                self.outbox.add(token, lost);
+            }
+        }
+        if unknown.is_empty() && self.outbox.is_empty() {
+            self.settled.set(era);
+        }
+        Ok(())
     }
 
     fn take(&mut self, token: u64, text: &str) -> Result<(), WorkerError> {

@@ -15,8 +15,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use windlass_core::{HolderId, Name, Need, Token};
 use windlass_store::{
-    Access, Claim, Claimed, Life, Process, ProcessTree, StoreError, StoredOrder, StoredWorker,
-    Transaction, WorkerState, check_text,
+    Access, Claim, Claimed, Life, OnRefusal, Process, ProcessTree, Refused, Store, StoreError,
+    StoredOrder, StoredWorker, Transaction, WorkerState, check_text,
 };
 
 use super::texts::{EndText, OrderText, ReportText, to_text};
@@ -28,15 +28,16 @@ use crate::process_tag;
 const EXEC_TIME: Duration = Duration::from_millis(500);
 /// How long its guardian may, until it has ended what the worker has left.
 const GUARDIAN_TIME: Duration = Duration::from_secs(15);
+/// The interval between two looks at the lease of a worker that cannot be seen.
+const NAME_INTERVAL: Duration = Duration::from_millis(250);
 /// The interval between two looks at a locked directory.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns the name of this machine, which is the name of its worker unless it has another.
 #[must_use]
 pub fn host_name() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if is_worker_name(name) { name.to_owned() } else { "worker".to_owned() }
+    let name = windlass_store::host_name();
+    if is_worker_name(&name) { name } else { "worker".to_owned() }
 }
 
 pub(super) fn is_worker_name(name: &str) -> bool {
@@ -66,6 +67,38 @@ pub(super) fn worker_tag(dir: &Path, name: &str) -> io::Result<String> {
     Access::open(&new, File::options().write(true).truncate(true))?.write_all(tag.as_bytes())?;
     fs::rename(new, path)?;
     Ok(tag)
+}
+
+/// Waits while only its heartbeats tell whether the holder of a worker's name is alive, as after a reboot of
+/// this machine. Returns once the name is free, or its holder was heard of.
+pub(super) fn await_name(
+    store: &mut Store,
+    name: &str,
+    holder: &HolderId,
+    mut tell: impl FnMut(),
+) -> Result<(), StoreError> {
+    let needs = [Need::one(Name::Worker(name.to_owned()))];
+    let claim = Claim { on_refusal: OnRefusal::GiveUp, ..Claim::new(holder, &needs) };
+    let mut first = None;
+    while store.now().frame.is_shared() {
+        let (refused, held) = store.transact(|transaction| {
+            let refused = transaction.leases().refusal(&claim)?;
+            Ok((refused, transaction.leases().on(&needs[0].name)?))
+        })?;
+        let Some(Refused { blockers, .. }) = refused else { return Ok(()) };
+        // A lease that is doubted has as much time again, but no heartbeat.
+        let beat = held.iter().find(|stored| !stored.doubted).map(|s| s.lease.last_heartbeat);
+        let is_heard = beat.is_some_and(|beat| first.is_some_and(|first| first != beat));
+        if is_heard || blockers.iter().any(Process::is_visible) {
+            return Ok(());
+        }
+        if first.is_none() {
+            tell();
+        }
+        first = first.or(beat);
+        thread::sleep(NAME_INTERVAL);
+    }
+    Ok(())
 }
 
 /// How a life begins.

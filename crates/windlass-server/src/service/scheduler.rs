@@ -58,7 +58,8 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Prepares to lead the runs of a store. A lease lasts for `lease` without heartbeats.
-    pub fn new(store: Store, lease: Duration) -> Result<Self, RunError> {
+    pub fn new(mut store: Store, lease: Duration) -> Result<Self, RunError> {
+        store.keep_pace_with(lease);
         let io = |what| move |source| RunError::Io { what, source };
         let process = Process::current().map_err(io("this process cannot be identified"))?;
         let topics = [Topic::Turn, Topic::Reports, Topic::Requests, Topic::Events];

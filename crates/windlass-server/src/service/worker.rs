@@ -14,14 +14,14 @@ use std::io;
 use std::time::Duration;
 
 use thiserror::Error;
-use windlass_core::LeaseTerms;
+use windlass_core::{HolderId, LeaseTerms};
 use windlass_store::{Life, Process, Store, StoreError, StoredWorker, WorkerState};
 
 use super::duty::{Duty, Place};
 use super::equipment::Equipment;
 use super::follow::live_worker;
 use super::guarded::Guarded;
-use super::life::{is_worker_name, take_presence, worker_dir, worker_tag};
+use super::life::{await_name, is_worker_name, take_presence, worker_dir, worker_tag};
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
 use crate::coordinator::RunError;
@@ -29,6 +29,9 @@ use crate::coordinator::attempts::LocalAttempts;
 use crate::heartbeat::Heartbeat;
 use crate::tree;
 
+/// A look at the store takes at most this part of a lease, and at least so long as a busy machine needs.
+const LOOKS: u32 = 12;
+const LOOK: Duration = Duration::from_millis(250);
 /// How many checks and hooks a worker executes beside its commands, at least.
 const BESIDE: usize = 64;
 
@@ -66,6 +69,8 @@ pub enum WorkerNews {
         /// How many orders of its earlier lives it has reported as lost.
         lost: usize,
     },
+    /// Another process has had its name, and only the lease can tell whether that is alive.
+    AwaitingName,
     /// It takes no new orders, and ends once those that it has have ended.
     Draining,
     /// The store cannot be used at the moment; the worker tries again.
@@ -141,14 +146,17 @@ impl Worker {
         let Some(presence) = presence else { return Err(WorkerError::Running { name }) };
         let tag = worker_tag(&dir, &name).map_err(io("cannot write the worker's directory"))?;
         let process = Process::current().map_err(io("this process cannot be identified"))?;
+        let (lease, holder) = (settings.lease, worker_holder(&name, &process));
+        await_name(&mut store, &name, &holder, || tell(&WorkerNews::AwaitingName))?;
+        store.keep_pace_with(lease);
+        let store = store.opener_within((lease / LOOKS).max(LOOK)).open()?;
         let (clock, at_once) = (Clock::start(), BESIDE.saturating_add(settings.slots as usize));
         let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
         attempts.isolate_logs();
         let attempts = Guarded::new(attempts, presence);
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
-        let beats = store.try_clone()?;
         let (mut duty, begun) = Duty::begin(store, settings, &place, attempts, clock)?;
-        let _heartbeat = duty.guard(beats, process, &begun)?;
+        let _heartbeat = duty.guard(process, &begun)?;
         duty.set_ready(Watchdog::of_process());
         tell(&WorkerNews::Ready { life: duty.life().clone(), lost: begun.lost });
         Ok(Self { duty, _heartbeat })
@@ -167,6 +175,11 @@ impl Worker {
 pub(super) fn stored(settings: &WorkerSettings, life: Life, state: WorkerState) -> StoredWorker {
     let offer = settings.equipment.to_text();
     StoredWorker { life, slots: settings.slots, offer, state, since_ms: 0 }
+}
+
+/// Returns the holder of a worker's name that a process is.
+pub(super) fn worker_holder(name: &str, process: &Process) -> HolderId {
+    HolderId::new(format!("worker {name}[{}]", process.id()))
 }
 
 pub(super) fn lease_terms(lease: Duration) -> LeaseTerms {

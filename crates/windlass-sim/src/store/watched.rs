@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use windlass_core::{Fact, HolderId, Name, Timestamp, Token, Waiter, WorkId};
 use windlass_store::{
-    AttemptRecord, Decision, Event, EventTable, GuardWait, LeaseChanges, LeaseQuery, LeaseSnapshot,
-    LeaseTables, Life, LimitItems, Meta, NewOrder, OrderTables, Process, QueueTables, Request,
-    RequestTable, RunEnd, RunListing, RunRecord, RunTables, StepOutput, StepTables, StoreError,
-    StoredBase, StoredLease, StoredName, StoredOrder, StoredQueue, StoredReport, StoredStep,
-    StoredWaiter, StoredWorker, Tables,
+    AttemptRecord, Decision, Event, EventTable, GuardWait, HomeMachine, LeaseChanges, LeaseQuery,
+    LeaseSnapshot, LeaseTables, Life, LimitItems, Meta, NewOrder, OrderTables, Process,
+    QueueTables, Request, RequestTable, RunEnd, RunListing, RunRecord, RunTables, StepOutput,
+    StepTables, StoreError, StoredBase, StoredLease, StoredName, StoredOrder, StoredQueue,
+    StoredReport, StoredStep, StoredWaiter, StoredWorker, Tables,
 };
 
 /// Tables behind a function that gets the name of each call, and may refuse it.
@@ -41,6 +41,7 @@ pass_on! {
     impl LeaseTables {
         fn meta() -> Meta;
         fn has_stalled() -> bool;
+        fn begin_era(meta: &Meta, floor: u64) -> ();
         fn refresh_all(boot: &str, at: Timestamp) -> ();
         fn name(name: &Name) -> Option<StoredName>;
         fn leases(name: Option<&Name>) -> Vec<StoredLease>;
@@ -71,6 +72,8 @@ pass_on! {
     impl RunTables {
         fn new_run_id() -> String;
         fn insert_run(run: &RunRecord, at_ms: i64) -> ();
+        fn set_home(run: &str, home: &HomeMachine) -> ();
+        fn home(run: &str) -> Option<HomeMachine>;
         fn runs(prefix: &str) -> Vec<RunRecord>;
         fn latest_runs(workflow: Option<&str>, limit: usize) -> Vec<RunListing>;
         fn run_end(run: &str) -> Option<RunEnd>;

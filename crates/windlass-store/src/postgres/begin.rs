@@ -16,6 +16,9 @@ use crate::tables::Meta;
 
 /// How far the stored time may be behind, in microseconds: a dead holder may keep its names for as much longer.
 const STEP_US: i64 = 1_000_000;
+/// How long a waiter keeps its place that was told of its turn and does not claim, in microseconds. One that
+/// lives claims within a minute.
+const ANSWERED_US: i64 = 300_000_000;
 /// The clock of the server in microseconds, and the history of the database.
 const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     left(pg_walfile_name(pg_current_wal_lsn()), 8)";
@@ -62,6 +65,9 @@ pub(super) fn begin(session: &Session, target: &Target) -> Result<Begun, StoreEr
     if now_us - reading.latest_us >= STEP_US || ahead_us != reading.ahead_us {
         let update = "UPDATE meta SET clock_us = $1, ahead_us = $2";
         session.execute(update, &[&now_us, &ahead_us])?;
+        // Only processes of the same machine see that a waiter has ended; the others wait for its answer.
+        let forget = "DELETE FROM waiter WHERE notified_ns < $1";
+        session.execute(forget, &[&(now_us.saturating_sub(ANSWERED_US).saturating_mul(1000))])?;
     }
     let time = time(session, now_us, reading.clock_us, &timeline, asked);
     Ok(Begun { number, has_stalled, time, meta: RefCell::new(meta) })

@@ -47,7 +47,8 @@ impl Link {
         let runtime = runtime.map_err(cannot_wait)?;
         let limit = until(deadline, CONNECT);
         let (tell, notifications) = mpsc::channel(NOTIFICATIONS);
-        let connected = runtime.block_on(async { timeout(limit, connect(target, tell)).await });
+        let connected =
+            runtime.block_on(async { timeout(limit, connect(target, limit, tell)).await });
         let (client, driver) =
             connected.unwrap_or_else(|_| Err(late(target.to_string(), limit)))?;
         Ok(Self {
@@ -124,16 +125,17 @@ impl Drop for Link {
 
 async fn connect(
     target: &Target,
+    limit: Duration,
     tell: Sender<Notification>,
 ) -> Result<(Client, JoinHandle<()>), StoreError> {
     match target.tls()? {
         None => {
-            let connected = target.config().connect(NoTls).await;
+            let connected = target.config(limit).connect(NoTls).await;
             let (client, connection) = connected.map_err(|error| target.error(&error))?;
             Ok((client, tokio::spawn(drive(connection, tell))))
         }
         Some(tls) => {
-            let connected = target.config().connect(tls).await;
+            let connected = target.config(limit).connect(tls).await;
             let (client, connection) = connected.map_err(|error| target.error(&error))?;
             Ok((client, tokio::spawn(drive(connection, tell))))
         }

@@ -11,7 +11,7 @@ use super::session::{Columns, int, int_or_none};
 use super::tables::PostgresTables;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
-use crate::run::{RunEnd, RunListing, RunOutcome, RunRecord};
+use crate::run::{HomeMachine, RunEnd, RunListing, RunOutcome, RunRecord};
 use crate::step::{AttemptEnd, AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::tables::{RunTables, StepTables};
 use crate::wakeup::unique;
@@ -69,6 +69,18 @@ impl RunTables for PostgresTables<'_> {
             ],
         )?;
         Ok(())
+    }
+
+    fn set_home(&self, run: &str, home: &HomeMachine) -> Result<(), StoreError> {
+        let update = "UPDATE run SET machine = $2, host = $3 WHERE id = $1";
+        self.session.execute(update, &[&run, &home.id, &home.host])?;
+        Ok(())
+    }
+
+    fn home(&self, run: &str) -> Result<Option<HomeMachine>, StoreError> {
+        let query = "SELECT machine, host FROM run WHERE id = $1 AND machine IS NOT NULL";
+        self.session
+            .one(query, &[&run], |row| Ok(HomeMachine { id: row.value(0)?, host: row.value(1)? }))
     }
 
     fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {

@@ -93,8 +93,14 @@ impl Target {
         &self.schema
     }
 
-    pub(super) fn config(&self) -> &Config {
-        &self.config
+    /// Returns how to connect within `limit`, so that each host gets its turn.
+    pub(super) fn config(&self, limit: Duration) -> Config {
+        let mut config = self.config.clone();
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX);
+        let turn = limit / hosts.saturating_add(1);
+        let own = config.get_connect_timeout().copied();
+        config.connect_timeout(own.map_or(turn, |own| own.min(turn)));
+        config
     }
 
     pub(super) fn error(&self, error: &tokio_postgres::Error) -> StoreError {

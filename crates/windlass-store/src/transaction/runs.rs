@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Notices;
 use crate::error::StoreError;
-use crate::run::{RunEnd, RunListing, RunRecord};
+use crate::run::{HomeMachine, RunEnd, RunListing, RunRecord};
 use crate::tables::RunTables;
 use crate::wakeup::Topic;
 
@@ -37,6 +37,17 @@ impl<'a> Runs<'a> {
             return Err(StoreError::PathNotUtf8 { dir: run.dir.clone() });
         }
         self.tables.insert_run(run, self.wall_ms)
+    }
+
+    /// Stores that this machine leads a run in the foreground, if several machines use the store.
+    pub fn set_home(&self, run: &str) -> Result<(), StoreError> {
+        self.tables.set_home(run, &HomeMachine::this())
+    }
+
+    /// Returns the machine that leads a run in the foreground, if that is another one than this.
+    pub fn other_home(&self, run: &str) -> Result<Option<HomeMachine>, StoreError> {
+        let home = self.tables.home(run)?;
+        Ok(home.filter(|home| home.id != HomeMachine::this().id))
     }
 
     /// Returns the only run whose id begins with `prefix`; `last` stands for the newest run.

@@ -41,7 +41,7 @@ impl Leader {
         run: RunRecord,
         process: Process,
     ) -> Result<Result<Self, (String, HolderId)>, StoreError> {
-        let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
+        let holder = HolderId::new(format!("windlass[{}]", process.id()));
         let needs = [Need::one(Name::Run(run.id.clone()))];
         let claim = Claim { process: Some(&process), ..Claim::new(&holder, &needs) };
         match transaction.leases().claim(&claim)? {
@@ -84,6 +84,20 @@ impl Leader {
             transaction.steps().delete_guard_wait(&leader.run.id, wait.work)?;
         }
         Ok(Ok((leader, end)))
+    }
+
+    /// Ends the lead of a run that a process had before this machine, which is the home of the run, was booted.
+    pub(in crate::coordinator) fn depose_of_other_boots(
+        transaction: &Transaction<'_>,
+        run: &str,
+        process: &Process,
+    ) -> Result<(), StoreError> {
+        let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
+        let mut boots = leases.iter().filter_map(|stored| stored.owner.process.as_ref());
+        match boots.any(|leader| leader.boot != process.boot) {
+            true => Self::depose(transaction, run),
+            false => Ok(()),
+        }
     }
 
     /// Ends the lead of a run, whichever process has it.

@@ -92,7 +92,7 @@ impl Reachability {
         if self.wakeups.is_empty() {
             self.wakeups = Wakeups::register(store, &self.topics)?;
         }
-        let heartbeat = Heartbeat::of_process(store.opener(), self.process.clone(), self.terms);
+        let heartbeat = Heartbeat::of_process(store, self.process.clone(), self.terms);
         let what = "heartbeats cannot be sent";
         let heartbeat = heartbeat.map_err(|source| RunError::Io { what, source })?;
         let watched = self.wakeups.iter().try_for_each(|wakeup| watch(wakeup.as_fd()));

@@ -56,7 +56,8 @@ impl<'a> Refusals<'a> {
                 let process = self.transaction.leases().process_of(name, holder)?;
                 let command = process.as_ref().and_then(command_line);
                 let (name, pid) = (self.names.name(holder), process.map(|process| process.pid));
-                HolderLabel { name: &name, pid, command: command.as_deref() }.to_string()
+                HolderLabel { name: &name, pid, command: command.as_deref(), host: None }
+                    .to_string()
             }
         };
         self.labels.insert(holder.clone(), label.clone());

@@ -1,6 +1,6 @@
 //! The orders that a worker has taken and that have not ended, and what the scheduler wishes of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass_core::Timestamp;
@@ -48,6 +48,16 @@ impl TakenOrders {
 
     pub(super) fn is_empty(&self) -> bool {
         self.orders.is_empty()
+    }
+
+    pub(super) fn has(&self, token: u64) -> bool {
+        self.orders.contains_key(&token)
+    }
+
+    /// Returns the orders that are not among `known`.
+    pub(super) fn besides(&self, known: &BTreeSet<u64>) -> Vec<OrderToken> {
+        let unknown = self.orders.values().filter(|order| !known.contains(&order.id.token));
+        unknown.map(|order| order.id).collect()
     }
 
     /// Notes that an order needs not be read again.

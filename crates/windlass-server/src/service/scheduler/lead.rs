@@ -23,7 +23,7 @@ impl Lead {
         terms: LeaseTerms,
         epoch: Token,
     ) -> Result<Self, RunError> {
-        let heartbeat = Heartbeat::of_process(store.opener(), process.clone(), terms);
+        let heartbeat = Heartbeat::of_process(store, process.clone(), terms);
         let what = "heartbeats cannot be sent";
         let _heartbeat = heartbeat.map_err(|source| RunError::Io { what, source })?;
         Ok(Self { holder: holder(process), epoch, _heartbeat })
@@ -59,6 +59,6 @@ pub(super) fn leads(transaction: &Transaction<'_>, epoch: Token) -> Result<bool,
 }
 
 /// Returns the holder of the lead, or of a place in its queue, that a process has.
-pub(super) fn holder(Process { pid, started, .. }: &Process) -> HolderId {
-    HolderId::new(format!("windlass[{pid}.{started}] scheduler"))
+pub(super) fn holder(process: &Process) -> HolderId {
+    HolderId::new(format!("windlass[{}] scheduler", process.id()))
 }

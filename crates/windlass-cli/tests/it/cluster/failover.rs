@@ -1,0 +1,79 @@
+//! Fail-overs: a standby takes the place of the database.
+
+use super::database::Standby;
+use super::*;
+use crate::bench::rounds;
+
+/// A cluster whose database has a standby.
+fn cluster(standby: Standby) -> Option<(Cluster, Database)> {
+    let mut cluster = Cluster::with_lease("8s")?;
+    let other = cluster.network.machine("standby");
+    let other = Database::standby_of(&cluster.database, other, standby);
+    cluster.url = url_of(&[&cluster.database, &other]);
+    Some((cluster, other))
+}
+
+fn token(cluster: &Cluster, machine: &Machine, lock: &str) -> u64 {
+    let fence = cluster.says(machine, &["lock", lock, "--", "sh", "-c", "echo $WINDLASS_FENCE"]);
+    fence.trim().parse().expect("a token")
+}
+
+#[test]
+fn a_synchronous_standby_has_all_that_was_acknowledged_and_no_step_notices() {
+    for _ in 0..rounds(1, 50) {
+        let Some((mut cluster, standby)) = cluster(Standby::Synchronous) else { return };
+        let (one, two) = (cluster.machine("one"), cluster.machine("two"));
+        cluster.scheduler(&one);
+        cluster.worker(&two);
+        let run = cluster.says(&one, &["submit", "flow.toml"]).trim().to_owned();
+        cluster.await_line("begun", |_| true);
+        let before = token(&cluster, &one, "y");
+        for number in 0..20 {
+            cluster.says(&one, &["emit", &format!("event-{number}")]);
+        }
+        cluster.database.crash();
+        standby.promote();
+        cluster.bench.write("go", "");
+        cluster.says(&one, &["wait", &run]);
+        assert_eq!(cluster.bench.read("begun").lines().count(), 1, "{}", cluster.said());
+        let events = cluster.says(&one, &["events"]);
+        assert!((0..20).all(|number| events.contains(&format!("event-{number}"))), "{events}");
+        assert!(token(&cluster, &one, "y") > before);
+    }
+}
+
+#[test]
+fn what_an_asynchronous_standby_lacks_is_ended_and_done_again() {
+    for _ in 0..rounds(1, 20) {
+        let Some((mut cluster, standby)) = cluster(Standby::Asynchronous) else { return };
+        let (one, two) = (cluster.machine("one"), cluster.machine("two"));
+        cluster.bench.write("flow.toml", &format!("{STEP}lock = \"gate\"\n"));
+        cluster.scheduler(&one);
+        cluster.worker(&two);
+        let gate = ["lock", "gate", "--heartbeat-timeout", LEASE, "--", "sleep", "1000"];
+        let gate = cluster.start(&one, &gate);
+        eventually("the lock is held", || cluster.says(&two, &["holders"]).contains("\"gate\""));
+        let run = cluster.says(&one, &["submit", "flow.toml"]).trim().to_owned();
+        eventually("the step waits", || cluster.says(&one, &["holders"]).contains("wanted"));
+        cluster.says(&one, &["emit", "kept"]);
+        let at = cluster.database.sql("SELECT pg_current_wal_lsn()");
+        let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{at}'");
+        eventually("the standby has that", || standby.sql(&replayed) == "t");
+        cluster.network.cut(standby.machine());
+        // From here on everything is lost: the end of the hold, the start of the step, a token.
+        gate.signal(Signal::TERM);
+        cluster.await_line("begun", |_| true);
+        let before = token(&cluster, &one, "y");
+        cluster.database.crash();
+        cluster.network.mend(standby.machine());
+        standby.promote();
+        eventually("the step begins again", || cluster.bench.read("begun").lines().count() == 2);
+        cluster.expect_no_overlap();
+        cluster.bench.write("go", "");
+        cluster.says(&one, &["wait", &run]);
+        assert_eq!(cluster.bench.read("ended").lines().count(), 1, "{}", cluster.said());
+        assert!(token(&cluster, &one, "y") > before);
+        let events = cluster.says(&one, &["events"]);
+        assert!(events.contains("kept"), "{events}");
+    }
+}
