@@ -113,8 +113,8 @@ impl Store {
         let dir = std::path::absolute(&dir).map_err(at)?;
         Access::create_private_dir(&dir).map_err(at)?;
         let (url, temporary) = (dir.join(layout::URL), dir.join(unique()?));
-        if !url.exists() {
-            // Another process may write the same now.
+        // A standby may have been added since. Another process may write the same now.
+        if std::fs::read_to_string(&url).ok().as_deref() != Some(&backend.url()) {
             let written = std::fs::write(&temporary, backend.url());
             written.and_then(|()| std::fs::rename(&temporary, &url)).map_err(at)?;
         }

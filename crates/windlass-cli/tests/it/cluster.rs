@@ -10,7 +10,7 @@ mod faults;
 mod network;
 
 use std::fs::{self, File};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use self::clock::Clock;
 use self::database::Database;
 use self::network::{Machine, Network};
-use crate::bench::{Bench, eventually, stderr, stdout};
+use crate::bench::{Bench, eventually, repository, stderr, stdout};
+use crate::surroundings;
 
 /// How long leases last here, for schedulers and workers alike.
 const LEASE: &str = "2s";
@@ -302,4 +303,21 @@ fn steps_run_on_the_workers_of_all_machines() {
     assert_eq!(hosts, ["one", "two"]);
     cluster.bench.write("go", "");
     cluster.says(&one, &["wait", run.trim()]);
+}
+
+#[test]
+fn the_example_with_machines_in_namespaces_does_what_it_says() {
+    let Some(cluster) = Cluster::new() else { return };
+    let mut example = Command::new(repository().join("examples/cluster/run"));
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_windlass"));
+    let dir = program.parent().expect("it is in a directory");
+    let path = [dir.as_os_str(), &surroundings::path()].join(std::ffi::OsStr::new(":"));
+    example.env("PATH", path).env(surroundings::VARIABLE, surroundings::mark());
+    let output = example.stdin(Stdio::null()).output().expect("it can be started");
+    let said = stdout(&output);
+    assert!(output.status.success(), "{said}{}", stderr(&output));
+    for line in ["one deploys with token 1", "two deploys with token 2", "the run has succeeded"] {
+        assert!(said.contains(line), "{said}");
+    }
+    drop(cluster);
 }

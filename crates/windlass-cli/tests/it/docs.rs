@@ -242,6 +242,13 @@ const INSTEAD: &[(&str, &str)] = &[
     ),
     // There is no such database; `database.rs` has its tests.
     ("export WINDLASS_STATE='postgres://windlass@db/windlass'", "export WINDLASS_STATE=database"),
+    (
+        "export WINDLASS_STATE='postgres://windlass@db1,db2/windlass'",
+        "export WINDLASS_STATE=database",
+    ),
+    // On machines of their own, without end.
+    ("windlass serve --no-worker", "windlass serve --no-worker --idle 2s &"),
+    ("windlass worker --slots 16", "windlass worker --slots 16 --idle 2s &"),
     // Never ends by itself.
     ("windlass events -f 'approval:**'", "windlass events 'approval:**'"),
     // For interactive shells, and for users who have jq.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use windlass_sim::postgres::{programs, sql};
 
@@ -106,7 +107,9 @@ impl Database {
         let mut command = self.command("postgres");
         command.envs(self.clock.clone().into_iter().flatten());
         command.arg("-D").arg("data").arg("-k").arg(&self.dir);
-        command.stdout(Stdio::null()).stderr(log).spawn().expect("it can be started");
+        let mut server = command.stdout(Stdio::null()).stderr(log).spawn().expect("a server");
+        // It ends with its machine at the latest.
+        thread::spawn(move || server.wait());
         let ready = || {
             let mut ask = Command::new(self.programs.join("pg_isready"));
             ask.args(["-q", "-U", "windlass", "-h"]).arg(&self.dir);

@@ -77,3 +77,21 @@ fn what_an_asynchronous_standby_lacks_is_ended_and_done_again() {
         assert!(events.contains("kept"), "{events}");
     }
 }
+
+#[test]
+fn a_run_in_the_foreground_ends_with_a_fail_over_and_can_be_resumed() {
+    let Some((mut cluster, standby)) = cluster(Standby::Synchronous) else { return };
+    let one = cluster.machine("one");
+    cluster.start(&one, &["run", "flow.toml"]);
+    cluster.await_line("begun", |_| true);
+    cluster.database.crash();
+    standby.promote();
+    cluster.bench.write("go", "");
+    let mut run = cluster.children.pop().expect("it was started");
+    let code = run.wait().expect("it ends").code();
+    assert_eq!(code, Some(69), "{}", cluster.said());
+    cluster.says(&one, &["resume", "last"]);
+    cluster.expect_no_overlap();
+    let shown = cluster.says(&one, &["show", "last"]);
+    assert!(shown.contains("succeeded"), "{shown}");
+}
