@@ -170,6 +170,7 @@ fn after_a_fail_over_no_one_schedules_until_orders_of_the_past_have_ended() {
         let worker = StoredWorker {
             life: Life { worker: "w".to_owned(), token: life },
             slots: 1,
+            offer: String::new(),
             state: WorkerState::Up,
             since_ms: 0,
         };
