@@ -80,6 +80,7 @@ fn values_reach_steps_whoever_leads_them() {
         [step.c]\nafter = ['b']\nrun = 'test {a.x} = 7'\n";
     let Some(mut fleet) = Fleet::with(flow) else { return };
     let run = fleet.submit();
+    eventually("a has ended", || fleet.bench.read("path").ends_with('\n'));
     eventually("b runs", || fleet.says("user", &["ps"]).contains(" b"));
     let own = fleet.bench.path("worker").display().to_string();
     assert!(fleet.bench.read("path").starts_with(&own), "{}", fleet.bench.read("path"));

@@ -178,7 +178,7 @@ fn check_scheduler(fault: SchedulerFault, rounds: usize) {
 
 #[test]
 fn no_step_notices_that_the_database_is_restarted() {
-    let Some(mut cluster) = Cluster::with_lease("6s") else { return };
+    let Some(mut cluster) = Cluster::with_lease("20s") else { return };
     let (lead, one) = (cluster.machine("lead"), cluster.machine("one"));
     cluster.scheduler(&lead);
     cluster.worker(&one);
