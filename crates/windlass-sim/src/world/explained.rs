@@ -95,11 +95,13 @@ impl Trial {
     fn verify_pauses(&mut self) -> &'static str {
         let (phase, mut reasons) = (self.phase(), self.reasons());
         reasons.retain(|reason| !matches!(reason, Reason::Paused | Reason::AllPaused));
-        let others = self.works_not_paused();
+        let others = self.works_with_phases();
         self.apply(Input::UnpauseAll).expect("it can always end");
         self.apply(Input::Unpause(self.work)).expect("the work is known");
-        let is_as_before =
-            |(work, phase): &(WorkId, Phase)| self.engine.phase(*work) == Some(*phase);
+        let is_as_before = |&(work, phase): &(WorkId, Phase)| match self.engine.phase(work) {
+            Some(now) if phase == Phase::Paused => work == self.work || !now.state().is_terminal(),
+            now => now == Some(phase),
+        };
         if !others.iter().all(is_as_before) {
             return "explained: paused until a deadline";
         }
@@ -122,10 +124,8 @@ impl Trial {
         "explained: halted"
     }
 
-    fn works_not_paused(&self) -> Vec<(WorkId, Phase)> {
-        let works = self.engine.works();
-        let works = works.filter_map(|work| Some((work, self.engine.phase(work)?)));
-        works.filter(|(_, phase)| *phase != Phase::Paused).collect()
+    fn works_with_phases(&self) -> Vec<(WorkId, Phase)> {
+        self.engine.works().filter_map(|work| Some((work, self.engine.phase(work)?))).collect()
     }
 
     fn verify_outside(&mut self, phase: Phase, reasons: &[Reason]) -> &'static str {
