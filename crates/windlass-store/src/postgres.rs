@@ -247,7 +247,7 @@ impl Backend for Postgres {
     }
 
     fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
-        let until = Instant::now() + READ_PATIENCE;
+        let until = Instant::now() + self.haste.attempt.unwrap_or(READ_PATIENCE);
         loop {
             match self.snapshot(body) {
                 Ok(()) => return Ok(()),

@@ -61,6 +61,8 @@ pub(super) struct Duty<A> {
     watchdog: Watchdog,
     /// The era of the store in which all that is executed is known to the store.
     settled: SettledEra,
+    /// The orders that were reported as lost, while that is not settled.
+    told_lost: BTreeSet<u64>,
 }
 
 /// Where a life is spent.
@@ -162,6 +164,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             attempts,
             taken: TakenOrders::default(),
             settled: SettledEra::new(era),
+            told_lost: BTreeSet::new(),
             outbox: Outbox::new(ledger),
             clock,
             wakeup,
@@ -269,12 +272,14 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let why = "the database failed over or was restored, and its end is lost";
         for token in known.into_iter().filter(|token| *token <= last) {
             let has_report = self.outbox.reports().iter().any(|(of, _)| *of == token);
-            if !self.taken.has(token) && !has_report {
+            // A report that the store has stays until a scheduler takes it in, and this one changes nothing.
+            if !self.taken.has(token) && !has_report && self.told_lost.insert(token) {
                 let lost = self.lost(why.to_owned());
                 self.outbox.add(token, lost);
             }
         }
         if unknown.is_empty() && self.outbox.is_empty() {
+            self.told_lost.clear();
             self.settled.set(era);
         }
         Ok(())

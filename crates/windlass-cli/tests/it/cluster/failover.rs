@@ -79,6 +79,31 @@ fn what_an_asynchronous_standby_lacks_is_ended_and_done_again() {
 }
 
 #[test]
+fn a_step_whose_end_an_asynchronous_standby_lacks_runs_again() {
+    let Some((mut cluster, standby)) = cluster(Standby::Asynchronous) else { return };
+    let (one, two) = (cluster.machine("one"), cluster.machine("two"));
+    cluster.scheduler(&one);
+    cluster.worker(&two);
+    let run = cluster.says(&one, &["submit", "flow.toml"]).trim().to_owned();
+    cluster.await_line("begun", |_| true);
+    let at = cluster.database.sql("SELECT pg_current_wal_lsn()");
+    let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{at}'");
+    eventually("the standby has that", || standby.sql(&replayed) == "t");
+    cluster.network.cut(standby.machine());
+    cluster.bench.write("go", "");
+    cluster.says(&one, &["wait", &run]);
+    cluster.database.crash();
+    cluster.network.mend(standby.machine());
+    standby.promote();
+    cluster.says(&one, &["wait", &run]);
+    assert_eq!(cluster.bench.read("ended").lines().count(), 2, "{}", cluster.said());
+    cluster.expect_no_overlap();
+    let said = cluster.says(&one, &["workers"]);
+    assert!(said.contains(" up "), "{said}");
+    assert!(!cluster.said().contains("begins again"), "{}", cluster.said());
+}
+
+#[test]
 fn a_run_in_the_foreground_ends_with_a_fail_over_and_can_be_resumed() {
     let Some((mut cluster, standby)) = cluster(Standby::Synchronous) else { return };
     let one = cluster.machine("one");
