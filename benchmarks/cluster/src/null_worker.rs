@@ -63,6 +63,7 @@ impl Duty {
                 offer: String::new(),
                 state,
                 since_ms: 0,
+                about: "{}".to_owned(),
             };
             transaction.orders().put_worker(&worker)?;
             Ok(life)

@@ -34,7 +34,7 @@ pub(crate) use looking::{
 };
 pub(crate) use queueing::{AddArguments, QueueArguments, RemoveArguments, WaitArguments};
 pub(crate) use serving::{
-    ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments,
+    ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments, WorkersVerb,
 };
 pub(crate) use storing::{StoreArguments, StoreVerb};
 pub(crate) use values::{Jobs, Target};
@@ -334,9 +334,14 @@ pub(crate) enum Verb {
         after_help = "Example:\n  windlass worker --name gpu --slots 2\n\nAt the first signal, the worker takes no new steps, and ends when its steps have ended. The second\nsignal ends them."
     )]
     Worker(WorkerArguments),
-    /// List the workers of the store
-    #[command(after_help = "Example:\n  windlass workers")]
-    Workers,
+    /// List the workers of the store, or have them take no new steps
+    #[command(
+        after_help = "Examples:\n  windlass workers\n  windlass workers drain gpu1\n  windlass workers cordon gpu1 && ./update-drivers.sh && windlass workers uncordon gpu1"
+    )]
+    Workers {
+        #[command(subcommand)]
+        verb: Option<WorkersVerb>,
+    },
     /// Check workflow files for errors without running anything
     #[command(
         after_help = "Examples:\n  windlass check nightly.toml -p env=prod\n  windlass check flows/*.toml"

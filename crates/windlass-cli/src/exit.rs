@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use windlass_server::queue::QueueError;
-use windlass_server::service::WorkerError;
+use windlass_server::service::{AskWorkerError, WorkerError};
 use windlass_server::{
     EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
     StoreError,
@@ -132,6 +132,11 @@ impl From<&(dyn Error + 'static)> for Exit {
             Some(look) if look.is_usage() => return Exit::Usage,
             Some(_) => return Exit::Unavailable,
             None => {}
+        }
+        match failure.downcast_ref::<AskWorkerError>() {
+            None => {}
+            Some(AskWorkerError::Store(store)) => return of_store(store),
+            Some(_) => return Exit::Usage,
         }
         if let Some(queue) = failure.downcast_ref::<QueueError>() {
             return if queue.is_usage() { Exit::Usage } else { Exit::Unavailable };

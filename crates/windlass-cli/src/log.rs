@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use windlass_server::{AttemptEnd, AttemptView, LookError, OwnLogs, RunView, StepView};
+use windlass_server::{AttemptEnd, AttemptView, LookError, OwnLogs, RunLogs, RunView, StepView};
 
 use crate::arguments::{Form, LogArguments, StepTarget};
 use crate::exit::Exit;
@@ -40,10 +40,14 @@ pub(crate) fn log(
     let StepTarget { run, step } = &arguments.target;
     let view = RunView::find(&mut store, run)?;
     let wanted = Wanted::find(&view, step.as_deref())?;
+    let mut logs = match arguments.local {
+        true => RunLogs::on_this_machine(&view),
+        false => RunLogs::of(&mut store, &view)?,
+    };
     let written = if arguments.follow {
-        follow::follow(&mut store, view, &wanted, form)?
+        follow::follow(&mut store, view, &mut logs, &wanted, form)?
     } else {
-        print_all(&view, &wanted, form)
+        print_all(&view, &logs, &wanted, form)
     };
     match written {
         // A closed pipe, such as that of `head`, is no failure.
@@ -95,7 +99,7 @@ impl Wanted {
 
     /// Returns the wanted logs: attempts in the order in which they began, each with its `finally`, then
     /// the hooks.
-    fn of(&self, view: &RunView) -> Vec<Piece> {
+    fn of(&self, view: &RunView, logs: &RunLogs) -> Vec<Piece> {
         let is_wanted = |place: &usize| self.steps.as_ref().is_none_or(|all| all.contains(place));
         let steps = view.steps.iter().enumerate().filter(|(place, _)| is_wanted(place));
         let attempts = steps.flat_map(|(_, step)| step.attempts.iter().map(move |own| (step, own)));
@@ -105,10 +109,10 @@ impl Wanted {
         wanted.sort_by_key(|(_, attempt)| (attempt.started_ms, attempt.work, attempt.number));
         let mut pieces: Vec<_> = wanted
             .into_iter()
-            .flat_map(|(step, attempt)| Piece::of_attempt(step, attempt))
+            .flat_map(|(step, attempt)| Piece::of_attempt(step, attempt, logs))
             .collect();
         if self.steps.is_none() {
-            pieces.extend(HOOKS.into_iter().filter_map(|hook| Piece::of_hook(view, hook)));
+            pieces.extend(HOOKS.into_iter().filter_map(|hook| Piece::of_hook(view, hook, logs)));
         }
         pieces.retain(|piece| !self.own.contains(&piece.path));
         pieces
@@ -140,15 +144,16 @@ struct Piece {
 }
 
 impl Piece {
-    fn of_attempt(step: &StepView, attempt: &AttemptView) -> Vec<Self> {
+    fn of_attempt(step: &StepView, attempt: &AttemptView, logs: &RunLogs) -> Vec<Self> {
         let own = Some((step.name.clone(), attempt.number));
         let (path, heading) = (attempt.log.clone(), heading(step, attempt));
         let ended = has_ended(attempt);
-        let must_exist = attempt.code.is_some_and(|code| code != 0) || attempt.signal.is_some();
+        let has_failed = attempt.code.is_some_and(|code| code != 0) || attempt.signal.is_some();
+        let must_exist = has_failed && !logs.may_lack();
         let mut pieces =
             vec![Self { path, step: own.clone(), part: None, heading, ended, must_exist }];
         let path = attempt.log.with_extension("finally.log");
-        if path.exists() {
+        if logs.has(&path) {
             let heading = plain(&format!("==> {}, finally <==", step.name));
             let part = Some("finally");
             pieces.push(Self { path, step: own, part, heading, ended, must_exist: true });
@@ -156,27 +161,22 @@ impl Piece {
         pieces
     }
 
-    fn of_hook(view: &RunView, hook: &'static str) -> Option<Self> {
+    fn of_hook(view: &RunView, hook: &'static str, logs: &RunLogs) -> Option<Self> {
         let path = view.logs.join(format!("{hook}.log"));
         let heading = format!("==> {hook} <==");
         let (part, ended, must_exist) = (Some(hook), false, true);
-        path.exists().then_some(Self { path, step: None, part, heading, ended, must_exist })
-    }
-
-    /// Returns its length in bytes.
-    fn length(&self) -> u64 {
-        windlass_server::log_length(&self.path)
+        logs.has(&path).then_some(Self { path, step: None, part, heading, ended, must_exist })
     }
 
     /// Opens it, and prints an error if that fails.
-    fn open(&self, view: &RunView) -> Opened {
-        match windlass_server::open_log(&self.path) {
+    fn open(&self, view: &RunView, logs: &RunLogs, length: u64) -> Opened {
+        match logs.open(&self.path, length) {
             Ok(file) => Opened::Log(file),
             // A step that printed nothing may have no log.
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound
                     && !self.must_exist
-                    && view.logs.is_dir() =>
+                    && (view.logs.is_dir() || logs.may_lack()) =>
             {
                 Opened::Nothing
             }
@@ -248,14 +248,14 @@ fn heading(step: &StepView, attempt: &AttemptView) -> String {
 }
 
 /// Prints the logs one after the other. Returns how many cannot be read.
-fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
+fn print_all(view: &RunView, logs: &RunLogs, wanted: &Wanted, form: Form) -> io::Result<usize> {
     let style = Style::of_stdout();
-    let pieces = wanted.of(view);
+    let pieces = wanted.of(view, logs);
     if pieces.is_empty() {
         eprintln!("{}", wanted.why_nothing(view));
     }
     // Output that steps write from now on is not printed.
-    let lengths: Vec<_> = pieces.iter().map(Piece::length).collect();
+    let lengths: Vec<_> = pieces.iter().map(|piece| logs.length(&piece.path)).collect();
     let alone = wanted.is_one_step() && pieces.len() == 1;
     let mut stdout = io::stdout().lock();
     let mut lost = 0;
@@ -264,12 +264,12 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
             let gap = if place > 0 { "\n" } else { "" };
             writeln!(stdout, "{gap}{}", style.bold(&piece.heading))?;
         }
-        match (piece.open(view), form) {
+        match (piece.open(view, logs, length), form) {
             (Opened::Nothing, _) => {}
             (Opened::Lost, _) => lost += 1,
-            (Opened::Log(file), Form::Text) => print_text(&mut stdout, file.take(length))?,
+            (Opened::Log(file), Form::Text) => print_text(&mut stdout, file)?,
             (Opened::Log(file), Form::Json) => {
-                print_lines(&mut stdout, &view.run.id, piece, file.take(length))?;
+                print_lines(&mut stdout, &view.run.id, piece, file)?;
             }
         }
     }

@@ -43,6 +43,7 @@ mod times;
 mod units;
 mod why;
 mod worker;
+mod workers;
 mod workflow_file;
 
 use std::io::{self, Write};
@@ -93,7 +94,7 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Run { run, detach: true, .. } => submit::detach(state, run, form),
         Verb::Run { run, output, .. } => run::run(state, run, shown(output)),
         Verb::Submit(submit) => submit::submit(state, submit, form),
-        Verb::Workers => submit::workers(state, form),
+        Verb::Workers { verb } => workers::workers(state, verb.as_ref(), form),
         Verb::Attach { run, output } => run::attach(state, run, shown(output)),
         Verb::Wait(wait) => submit::wait(state, wait, form),
         Verb::Add(add) => queue::add(state, add, form),

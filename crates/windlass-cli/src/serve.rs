@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error as ThisError;
 use windlass_server::service::{
-    Scheduler, SchedulerEnd, SchedulerNews, host_name, live_scheduler, live_worker,
+    Asked, Scheduler, SchedulerEnd, SchedulerNews, asked_of, host_name, live_scheduler, live_worker,
 };
 use windlass_server::{Access, Process, Store};
 
@@ -161,10 +161,23 @@ impl WorkerKeeper {
     /// Starts the worker whenever none of its name is alive. Ends with this process.
     fn keep(mut self) {
         let mut backoff = LOOK_AGAIN;
+        let mut drained = false;
         loop {
             match live_worker(&mut self.store, &self.name) {
                 Ok(Some(worker)) => self.watch(&worker),
+                Ok(None)
+                    if matches!(asked_of(&mut self.store, &self.name), Ok(Some(Asked::Drain))) =>
+                {
+                    if !std::mem::replace(&mut drained, true) {
+                        let name = &self.name;
+                        let again = format!("to start it again: windlass workers uncordon {name}");
+                        let text = format!("worker {name} was drained; {again}");
+                        say(self.form, "worker_drained", &text);
+                    }
+                    thread::sleep(LOOK_AGAIN);
+                }
                 Ok(None) => {
+                    drained = false;
                     let began = Instant::now();
                     match self.start().and_then(|mut child| child.wait()) {
                         Ok(status) => {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::service::{
-    Awaited, AwaitedEnd, SeenWorker, StoredWorker, Unled, WorkersNeeded, await_ends, awaited,
-    live_scheduler, submit as store_run, workers as list_workers,
+    Awaited, AwaitedEnd, Unled, WorkersNeeded, await_ends, awaited, live_scheduler,
+    submit as store_run,
 };
 use windlass_server::{StepState, Store};
 
@@ -17,9 +17,6 @@ use crate::output::{json, print};
 use crate::run::read_run;
 use crate::serve::start_in_background;
 use crate::state;
-use crate::style::{Ink, Style};
-use crate::table::{Cell, Table};
-use crate::times::Times;
 
 pub(crate) fn submit(
     state: Option<&Path>,
@@ -76,46 +73,6 @@ pub(crate) fn tell_submitted(
         }
     }
     Ok(())
-}
-
-/// Lists the workers of the store.
-pub(crate) fn workers(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
-    let workers = list_workers(&mut state::look(state)?)?;
-    if form == Form::Json {
-        let line = |seen: &SeenWorker| {
-            let StoredWorker { life, slots, .. } = &seen.worker;
-            let (name, state, busy) = (&life.worker, seen.word(), seen.busy);
-            json("worker", &WorkerJson { name, state, slots: *slots, busy })
-        };
-        print(&workers.iter().map(line).collect::<String>());
-        return Ok(Exit::Success);
-    }
-    let times = Times::now();
-    let mut table = Table::new(["WORKER", "STATE", "STEPS", "SINCE"]);
-    for seen in &workers {
-        let StoredWorker { life, slots, since_ms, .. } = &seen.worker;
-        table.row([
-            Cell::from(&life.worker),
-            Cell::inked(seen.word(), (!seen.alive).then_some(Ink::Red)),
-            Cell::from(format!("{}/{slots}", seen.busy)),
-            Cell::from(times.when(*since_ms)),
-        ]);
-    }
-    match workers.is_empty() {
-        true => eprintln!(
-            "no worker has been started; start one with: windlass worker, or windlass serve"
-        ),
-        false => print(&table.render(&Style::of_stdout())),
-    }
-    Ok(Exit::Success)
-}
-
-#[derive(Serialize)]
-struct WorkerJson<'a> {
-    name: &'a str,
-    state: &'static str,
-    slots: u32,
-    busy: usize,
 }
 
 #[derive(Serialize)]

@@ -24,7 +24,7 @@ pub(crate) fn worker(
     arguments: &WorkerArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let WorkerArguments { name, guardian, service } = arguments;
+    let WorkerArguments { name, guardian, service, .. } = arguments;
     let name = name.clone().unwrap_or_else(host_name);
     if *guardian {
         guard(&state::dir(state)?, &name, service.lease)?;
@@ -39,6 +39,7 @@ pub(crate) fn worker(
         equipment: service.equipment(),
         lease: service.lease,
         idle: service.idle,
+        kept_log: arguments.kept_log,
     };
     let mut tell = |news: &WorkerNews| tell(&settings, news, form);
     let mut first = Some(store);
@@ -123,6 +124,11 @@ fn tell(settings: &WorkerSettings, news: &WorkerNews, form: Form) {
                 "takes no new steps; send the signal again to end those that run",
             );
         }
+        WorkerNews::Cordoned => {
+            let again = format!("to let it take steps: windlass workers uncordon {name}");
+            say(form, "cordoned", &format!("takes no new steps, and stays; {again}"));
+        }
+        WorkerNews::Uncordoned => say(form, "uncordoned", "takes steps again"),
         WorkerNews::Trouble(why) => {
             say(form, "trouble", &format!("the store cannot be used, trying again: {why}"));
         }

@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use windlass_store::Access;
 
+mod source;
+
+use self::source::JoinedParts;
+pub(crate) use self::source::{Growth, LogSource};
+
 /// How many parts the log and the parts behind it have together.
 const PARTS: u64 = 16;
 /// How many parts the log itself has.
@@ -24,7 +29,7 @@ const TAIL_PARTS: u64 = PARTS - HEAD_PARTS;
 const TAIL: &str = "tail";
 
 /// A log file, which exists once something was printed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct LogFile {
     path: PathBuf,
     /// The directory of the parts behind the first half.
@@ -33,13 +38,21 @@ pub(crate) struct LogFile {
     printed: u64,
     /// Why nothing more is written.
     failure: Option<String>,
+    /// Who is told that the log grows.
+    growth: Option<Growth>,
 }
 
 impl LogFile {
     /// Describes the log of one attempt, to which nothing else writes.
     pub(crate) fn new(path: PathBuf, limit: u64) -> Self {
         let tail = beside(&path, TAIL);
-        Self { path, tail, part_bytes: (limit / PARTS).max(1), printed: 0, failure: None }
+        let part_bytes = (limit / PARTS).max(1);
+        Self { path, tail, part_bytes, printed: 0, failure: None, growth: None }
+    }
+
+    /// Has `growth` tell whenever something was written.
+    pub(crate) fn watched_by(self, growth: Option<Growth>) -> Self {
+        Self { growth, ..self }
     }
 
     /// Describes the log of call number `call` of a hook. All calls append to one log, each up to its limit.
@@ -62,7 +75,11 @@ impl LogFile {
         if self.failure.is_some() {
             *bytes = &[];
         }
-        self.write(bytes)
+        let (before, written) = (self.printed, self.write(bytes));
+        if let Some(growth) = self.growth.as_ref().filter(|_| self.printed > before) {
+            growth.tell();
+        }
+        written
     }
 
     /// Discards whatever is appended from now on, because of an error.
@@ -87,7 +104,8 @@ impl LogFile {
         }
         let parts = Parts::of(&self.tail);
         let gap = parts.gap();
-        parts.add_to(&self.path, gap)
+        let mut joined = self.growth.as_ref().map(Growth::joined);
+        parts.add_to(&self.path, gap, joined.as_deref_mut())
     }
 
     /// Writes bytes. The file is opened each time, so it does not count among the open files, and a user
@@ -181,14 +199,23 @@ impl Parts {
 
     /// Adds the parts to the log one by one, so that at most one of them exists twice. A part that does not
     /// fit on the disk stays where it is, with those behind it.
-    fn add_to(&self, log: &Path, gap: Option<String>) -> io::Result<()> {
+    fn add_to(
+        &self,
+        log: &Path,
+        gap: Option<String>,
+        mut joined: Option<&mut Option<JoinedParts>>,
+    ) -> io::Result<()> {
         let mut out = open(log)?;
         if let Some(gap) = gap {
             let line = [line_break_after(log)?, gap.as_bytes()].concat();
             add(&mut out, &mut line.as_slice())?;
         }
-        for path in self.paths() {
+        let (offset, first) = (out.metadata()?.len(), self.numbers.first().copied());
+        for (path, number) in self.paths().zip(&self.numbers) {
             add(&mut out, &mut open_log_file(&path)?)?;
+            if let (Some(joined), Some(first)) = (&mut joined, first) {
+                **joined = Some(JoinedParts { first, after: number + 1, offset });
+            }
             fs::remove_file(path)?;
         }
         fs::remove_dir(&self.dir)
@@ -236,7 +263,7 @@ pub(crate) fn complete_all_in(dir: &Path) -> io::Result<()> {
         let log = if of_call { log.with_extension("") } else { log };
         let parts = Parts::of(&tail);
         let gap = parts.gap_unless_in(&log);
-        parts.add_to(&log, gap)?;
+        parts.add_to(&log, gap, None)?;
     }
     Ok(())
 }
@@ -312,7 +339,7 @@ pub(crate) fn newest_file(log: &Path) -> PathBuf {
 }
 
 /// Formats a number of bytes.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let fits = units.into_iter().find(|(unit, _)| bytes >= *unit);
     let Some((unit, name)) = fits else { return format!("{bytes} B") };

@@ -21,6 +21,8 @@ mod guarded;
 mod guardian;
 mod ledger;
 mod life;
+mod log_sender;
+mod log_sweep;
 pub(crate) mod placement;
 mod scheduler;
 #[cfg(test)]
@@ -30,16 +32,21 @@ pub(crate) mod texts;
 mod turns;
 mod watchdog;
 mod worker;
+mod workers;
 
 pub use self::awaited::{Awaited, AwaitedEnd, await_ends, awaited};
 pub use self::environment::EnvironmentError;
 pub(crate) use self::environment::submitted_env;
 pub use self::equipment::{Equipment, Supply};
 pub(crate) use self::equipment::{taken_of_worker, variable_of};
-pub use self::follow::{SeenWorker, Unled, live_scheduler, live_worker, workers};
+pub use self::follow::{Unled, live_scheduler};
 pub use self::guardian::guard;
 pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::{WorkersNeeded, submit};
+pub use self::worker::KEPT_LOG_BYTES;
 pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings};
+pub use self::workers::{
+    AboutWorker, AskWorkerError, Asked, SeenWorker, ask_worker, asked_of, live_worker, workers,
+};
 pub use windlass_store::{Life, StoredWorker, WorkerState};

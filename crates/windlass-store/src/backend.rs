@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::log::LogStore;
 use crate::tables::Tables;
 use crate::wakeup::{Topic, Wakeup};
 use crate::writer_wait::OnWait;
@@ -74,6 +75,11 @@ pub trait Backend: Send {
     /// Sets for how long this process may stand still in a transaction before a server ends it, so that others
     /// can write. This also goes for connections that are opened later with [`Backend::opener`].
     fn let_stall(&mut self, _: Duration) {}
+
+    /// Returns the logs of orders that are kept here; none if they are only in files.
+    fn logs(&mut self) -> Option<&mut dyn LogStore> {
+        None
+    }
 
     /// Returns a function that opens further connections to the same place, for other threads.
     fn opener(&self) -> Opener;

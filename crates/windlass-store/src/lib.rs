@@ -48,6 +48,7 @@ mod error;
 mod layout;
 mod lease;
 mod lease_group;
+mod log;
 mod memory;
 mod name;
 mod order;
@@ -76,6 +77,7 @@ pub use lease::{
     HoldState, LimitItems, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,
 };
 pub use lease_group::Leftover;
+pub use log::{LOG_CHUNK_BYTES, LogBatch, LogChunk, LogPosition, LogStore, LogStream, StoredLog};
 pub use memory::Memory;
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
 pub use order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker, WorkerState};

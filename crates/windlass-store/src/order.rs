@@ -78,6 +78,8 @@ pub struct StoredWorker {
     pub state: WorkerState,
     /// When it began, in milliseconds since the Unix epoch, for display.
     pub since_ms: i64,
+    /// What else is shown of it, as a JSON object.
+    pub about: String,
 }
 
 /// Whether a worker takes new orders.
@@ -86,19 +88,22 @@ pub struct StoredWorker {
 pub enum WorkerState {
     /// It does.
     Up,
+    /// It takes no new ones, and stays.
+    Cordoned,
     /// It ends once its orders have ended.
     Draining,
 }
 
 impl WorkerState {
     /// All states.
-    pub const ALL: &'static [Self] = &[Self::Up, Self::Draining];
+    pub const ALL: &'static [Self] = &[Self::Up, Self::Cordoned, Self::Draining];
 
     /// Returns the word that is shown to users and stored.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             WorkerState::Up => "up",
+            WorkerState::Cordoned => "cordoned",
             WorkerState::Draining => "draining",
         }
     }

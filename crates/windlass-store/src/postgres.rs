@@ -8,6 +8,7 @@
 mod begin;
 mod link;
 mod listener;
+mod logs;
 mod orders;
 mod queues;
 mod runs;
@@ -32,6 +33,7 @@ use self::wait::Wait;
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::clock::ServerTime;
 use crate::error::StoreError;
+use crate::log::LogStore;
 use crate::wakeup::{Topic, Wakeup};
 use crate::writer_wait::OnWait;
 
@@ -257,6 +259,10 @@ impl Backend for Postgres {
                 Err(Failure::Repeatable(error) | Failure::Final(error)) => return Err(error),
             }
         }
+    }
+
+    fn logs(&mut self) -> Option<&mut dyn LogStore> {
+        Some(self)
     }
 
     fn opener(&self) -> Opener {

@@ -13,6 +13,7 @@ use crate::backend::{Backend, Durability, Opener};
 use crate::clock::{BootClock, Clock, ClockReading, DatabaseClock};
 use crate::error::StoreError;
 use crate::layout;
+use crate::log::LogStore;
 use crate::memory::Memory;
 use crate::postgres::Postgres;
 use crate::run::RunRecord;
@@ -306,6 +307,11 @@ impl Store {
     /// Returns every name that has a holder or a waiter.
     pub fn overview(&mut self) -> Result<Vec<NameView>, StoreError> {
         self.read(|tx| tx.leases().overview())
+    }
+
+    /// Returns the logs of orders that the store keeps; none if they are only in files.
+    pub fn logs(&mut self) -> Option<&mut dyn LogStore> {
+        self.backend.logs()
     }
 
     /// Registers a wake-up for a topic.

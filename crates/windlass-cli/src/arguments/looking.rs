@@ -52,6 +52,10 @@ pub(crate) struct LogArguments {
     /// Print new output until the run or step has ended
     #[arg(short, long)]
     pub(crate) follow: bool,
+
+    /// Print only what is in files of this machine, also where the store keeps logs in a database
+    #[arg(long)]
+    pub(crate) local: bool,
 }
 
 #[derive(Args)]

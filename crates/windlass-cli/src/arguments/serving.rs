@@ -4,9 +4,10 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use windlass_server::Amount;
 use windlass_server::service::{Equipment, Supply};
+use windlass_workflow::parse_size;
 
 use super::RunArguments;
 use super::limits::size;
@@ -64,12 +65,41 @@ pub(crate) struct WorkerArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
+    /// Keep the first and the last half of this much of each log in the database of the store
+    #[arg(long, value_name = "SIZE", value_parser = kept_log, default_value = "16M")]
+    pub(crate) kept_log: u64,
+
     /// Guard the worker that has started this process
     #[arg(long, hide = true)]
     pub(crate) guardian: bool,
 
     #[command(flatten)]
     pub(crate) service: ServiceArguments,
+}
+
+/// What to do with workers.
+#[derive(Subcommand)]
+pub(crate) enum WorkersVerb {
+    /// List the workers
+    List,
+    /// Have workers take no new steps, and leave when those that they execute have ended
+    Drain {
+        /// The names of the workers
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Have workers take no new steps, and stay
+    Cordon {
+        /// The names of the workers
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Let workers take steps again
+    Uncordon {
+        /// The names of the workers
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
 }
 
 /// What schedulers and workers have in common.
@@ -196,5 +226,14 @@ pub(super) fn variable(text: &str) -> Result<String, String> {
             Err(format!("write only the name, {name}: the value comes from the environment"))
         }
         _ => Err("write the name of a variable".to_owned()),
+    }
+}
+
+/// Reads how much of a log is kept.
+fn kept_log(text: &str) -> Result<u64, String> {
+    let kept = parse_size(text).map_err(|error| error.to_string())?;
+    match kept.steps() / Amount::from(1_u32).steps() {
+        kept @ 65_536.. => Ok(kept),
+        _ => Err("at least 64K are kept".to_owned()),
     }
 }

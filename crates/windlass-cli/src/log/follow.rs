@@ -3,14 +3,14 @@
 //! No event says that a log has grown, so it is read a few times per second, and the run less often.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use windlass_server::{LookError, RunState, RunView, StepView, Store, open_log_file};
+use windlass_server::{LogCursor, LookError, RunLogs, RunState, RunView, StepView, Store};
 
 use super::{Last, Opened, Part, Piece, Screen, TURN, Wanted, has_ended};
 use crate::arguments::Form;
@@ -25,17 +25,18 @@ const LOOK_AT_RUN: Duration = Duration::from_millis(500);
 pub(super) fn follow(
     store: &mut Store,
     view: RunView,
+    logs: &mut RunLogs,
     wanted: &Wanted,
     form: Form,
 ) -> Result<io::Result<usize>, LookError> {
     let (mut tails, mut view) = (Vec::new(), view);
     loop {
         let looked = Instant::now();
-        add_new(&mut tails, &view, wanted);
+        add_new(&mut tails, &view, logs, wanted);
         let over = is_over(&view, wanted);
         // The logs contain everything by now, and are still read to their ends.
         while over || looked.elapsed() < LOOK_AT_RUN {
-            match catch_up(&mut tails, &view.run.id, wanted, form, over) {
+            match catch_up(&mut tails, &view.run.id, logs, wanted, form, over) {
                 Ok(true) => {}
                 Ok(false) if over => {
                     let mut stdout = io::stdout().lock();
@@ -44,7 +45,7 @@ pub(super) fn follow(
                         return Ok(Err(error));
                     }
                     print_end(&view);
-                    return Ok(Ok(lost(&tails, &view)));
+                    return Ok(Ok(lost(&tails, &view, logs)));
                 }
                 Ok(false) => {
                     if let Err(error) = wait_for_look() {
@@ -55,6 +56,7 @@ pub(super) fn follow(
             }
         }
         view = RunView::find(store, &view.run.id)?;
+        logs.look_again()?;
     }
 }
 
@@ -103,16 +105,16 @@ fn print_end(view: &RunView) {
 }
 
 /// Reports the logs that do not exist, and returns their number.
-fn lost(tails: &[Tail], view: &RunView) -> usize {
-    let unread = tails.iter().filter(|tail| tail.read == 0);
-    unread.filter(|tail| matches!(tail.piece.open(view), Opened::Lost)).count()
+fn lost(tails: &[Tail], view: &RunView, logs: &RunLogs) -> usize {
+    let unread = tails.iter().filter(|tail| tail.is_unread);
+    unread.filter(|tail| matches!(tail.piece.open(view, logs, 0), Opened::Lost)).count()
 }
 
 /// Adds the logs of new attempts, and records which attempts have ended.
-fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
+fn add_new(tails: &mut Vec<Tail>, view: &RunView, logs: &RunLogs, wanted: &Wanted) {
     let mut places: BTreeMap<PathBuf, usize> =
         tails.iter().enumerate().map(|(place, tail)| (tail.piece.path.clone(), place)).collect();
-    for piece in wanted.of(view) {
+    for piece in wanted.of(view, logs) {
         match places.get(&piece.path) {
             Some(place) => tails[*place].piece = piece,
             None => {
@@ -126,7 +128,8 @@ fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
                 tails.push(Tail {
                     piece,
                     has_heading,
-                    read: 0,
+                    is_unread: true,
+                    cursor: LogCursor::default(),
                     rest: Vec::new(),
                     screen,
                     over: false,
@@ -140,6 +143,7 @@ fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
 fn catch_up(
     tails: &mut [Tail],
     run: &str,
+    logs: &mut RunLogs,
     wanted: &Wanted,
     form: Form,
     over: bool,
@@ -147,7 +151,7 @@ fn catch_up(
     let mut stdout = io::stdout().lock();
     let mut any = false;
     for tail in tails.iter_mut().filter(|tail| !tail.over) {
-        let more = tail.read()?;
+        let more = tail.read(logs)?;
         // Logs of ended attempts are not looked at again.
         tail.over = tail.piece.ended && !more;
         any |= more;
@@ -168,7 +172,8 @@ struct Tail {
     piece: Piece,
     /// Whether its heading was printed or is not needed.
     has_heading: bool,
-    read: u64,
+    is_unread: bool,
+    cursor: LogCursor,
     /// Bytes that were read and not printed.
     rest: Vec<u8>,
     screen: Screen,
@@ -178,13 +183,15 @@ struct Tail {
 
 impl Tail {
     /// Reads new output. Returns whether there was any.
-    fn read(&mut self) -> io::Result<bool> {
+    fn read(&mut self, logs: &mut RunLogs) -> io::Result<bool> {
         // A log is created a moment after its attempt begins. If it never is, that is reported at the
         // end.
-        let Ok(mut file) = open_log_file(&self.piece.path) else { return Ok(false) };
-        file.seek(SeekFrom::Start(self.read))?;
-        let read = file.take(TURN).read_to_end(&mut self.rest)?;
-        self.read += read as u64;
+        let read = logs.read_on(&self.piece.path, &mut self.cursor, TURN, &mut self.rest);
+        let read = match logs.may_lack() {
+            true => read?,
+            false => read.unwrap_or(0),
+        };
+        self.is_unread &= read == 0;
         Ok(read > 0)
     }
 

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use windlass_sim::postgres::Server;
 
 use crate::bench::{Bench, eventually, stderr, stdout};
+use crate::looking::json::check_line;
 
 /// A store in a database, and processes at places that share no files with each other.
 struct Fleet {
@@ -89,4 +90,108 @@ fn values_reach_steps_whoever_leads_them() {
     fleet.start("successor", &["serve", "--no-worker"]);
     fleet.bench.write("go", "");
     fleet.says("user", &["wait", &run]);
+}
+
+#[test]
+fn logs_can_be_read_anywhere_from_the_moment_a_run_has_ended() {
+    let flow = "[step.a]\nrun = 'echo one; echo two >&2'\nfinally = 'echo cleaned'\n\
+        [step.silent]\nrun = 'true'\n\
+        [step.bad]\nafter = ['a']\nrun = 'seq 1 20000; exit 3'\nretry = { count = 1, delay = '1ms' }\n\
+        [on]\nfailure = '\"$WINDLASS\" log \"$WINDLASS_RUN/a\" | sed s/^/hook:/'\n";
+    let Some(fleet) = Fleet::with(flow) else { return };
+    let run = fleet.submit();
+    assert_eq!(fleet.call("user", &["wait", &run]).status.code(), Some(1), "{}", fleet.said());
+    let log = |place: &str, what: &str| fleet.says(place, &["log", &format!("{run}/{what}")]);
+    for place in ["user", "worker"] {
+        assert_eq!(
+            log(place, "a").lines().filter(|line| !line.starts_with("==>")).collect::<Vec<_>>(),
+            ["one", "two", "", "cleaned"]
+        );
+        assert_eq!(log(place, "silent"), "");
+        let numbers: String = (1..=20000).map(|number| format!("{number}\n")).collect();
+        assert_eq!(log(place, "bad@2"), numbers);
+    }
+    let all = fleet.says("user", &["log", &run]);
+    assert!(all.contains("hook:one") && all.contains("==> on.failure <=="), "{all}");
+    let json = fleet.says("user", &["log", "--json", &format!("{run}/a")]);
+    assert!(json.contains(r#""part":"finally","text":"cleaned""#), "{json}");
+    let local = fleet.call("user", &["log", "--local", &run]);
+    assert_eq!(local.status.code(), Some(69), "{}", stdout(&local));
+    assert!(fleet.says("worker", &["log", "--local", &run]).contains("hook:two"));
+}
+
+#[test]
+fn a_log_is_followed_from_anywhere_while_it_grows() {
+    let flow = "[step.a]\nrun = 'echo one; until test -e go; do sleep 0.01; done; echo two'\n";
+    let Some(fleet) = Fleet::with(flow) else { return };
+    let run = fleet.submit();
+    let followed = fs::File::create(fleet.bench.path("followed")).expect("a file");
+    let mut follow = fleet.command("user", &["log", "-f", &format!("{run}/a")]);
+    let mut follow = follow.stdout(followed).spawn().expect("the binary runs");
+    eventually("the first line is there", || fleet.bench.read("followed").contains("one\n"));
+    fleet.bench.write("go", "");
+    assert!(follow.wait().expect("it ends").success());
+    assert!(
+        fleet.bench.read("followed").ends_with("one\ntwo\n"),
+        "{}",
+        fleet.bench.read("followed")
+    );
+}
+
+#[test]
+fn the_beginning_and_the_end_of_a_large_log_are_kept_and_all_of_it_at_the_worker() {
+    let flow = "[step.a]\nrun = 'seq 100000 999999'\n";
+    let Some(mut fleet) = Fleet::with(flow) else { return };
+    fleet.processes[1].kill().expect("it can be killed");
+    fleet.processes[1].wait().expect("it was killed");
+    fleet.start("worker", &["worker", "--name", "one", "--kept-log", "1M"]);
+    let run = fleet.submit();
+    fleet.says("user", &["wait", &run]);
+    let last = || fleet.says("user", &["log", &run]);
+    eventually("the end is there", || last().ends_with("999999\n"));
+    let text = last();
+    assert!(text.contains("\n100000\n100001\n") && text.len() < 2 << 20, "{}", text.len());
+    let gap = text.lines().filter(|line| line.contains("of output left out here")).count();
+    assert!(gap >= 1 && text.contains("worker one: windlass log --local]"), "{gap}");
+    let whole = fleet.says("worker", &["log", "--local", &format!("{run}/a")]);
+    assert_eq!(whole.lines().count(), 900_000);
+    fleet.says("user", &["prune", "--keep", "0"]);
+    let gone = fleet.call("user", &["log", &run]);
+    assert_eq!(gone.status.code(), Some(2), "{}", stderr(&gone));
+}
+
+#[test]
+fn workers_take_nothing_new_when_they_are_asked_to() {
+    let flow = "[step.a]\nrun = 'touch begun; until test -e go; do sleep 0.01; done'\n\
+        [step.b]\nafter = ['a']\nrun = 'touch ran'\n";
+    let Some(mut fleet) = Fleet::with(flow) else { return };
+    let run = fleet.submit();
+    fleet.bench.await_file("begun");
+    let state = |fleet: &Fleet| {
+        let said = fleet.says("user", &["workers", "--json"]);
+        said.lines().for_each(check_line);
+        let word = said.split(r#""state":""#).nth(1).and_then(|rest| rest.split('"').next());
+        word.unwrap_or("none").to_owned()
+    };
+    let ask = |fleet: &Fleet, verb: &str| {
+        let said = fleet.says("user", &["--json", "workers", verb, "one"]);
+        check_line(said.trim());
+    };
+    let unknown = fleet.call("user", &["workers", "drain", "ome"]);
+    let said = stderr(&unknown);
+    assert_eq!(unknown.status.code(), Some(2), "{said}");
+    assert!(said.contains("there is no worker \"ome\"; did you mean \"one\"?"), "{said}");
+    ask(&fleet, "cordon");
+    eventually("it is cordoned", || state(&fleet) == "cordoned");
+    fleet.bench.write("go", "");
+    eventually("a has ended", || fleet.says("user", &["workers"]).contains(" 0/4 "));
+    assert!(!fleet.bench.path("ran").exists() && fleet.says("user", &["ps"]).contains(&run));
+    ask(&fleet, "uncordon");
+    fleet.says("user", &["wait", &run]);
+    assert!(fleet.bench.path("ran").exists());
+    ask(&fleet, "drain");
+    assert!(fleet.processes[1].wait().expect("it ends").success());
+    eventually("it has left", || state(&fleet) == "none");
+    fleet.start("worker", &["worker", "--name", "one"]);
+    eventually("it begins again", || state(&fleet) == "up");
 }

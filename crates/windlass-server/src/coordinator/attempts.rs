@@ -17,6 +17,7 @@ use super::RunError;
 use crate::command::CommandSpec;
 use crate::ended::Ended;
 use crate::guard::CheckResult;
+use crate::log_file::Growth;
 
 mod checks;
 mod local;
@@ -111,6 +112,9 @@ pub(crate) enum OrderId {
 pub(crate) struct LogSpec {
     pub(crate) path: PathBuf,
     pub(crate) limit: u64,
+    /// Who is told on this machine that it grows.
+    #[serde(skip)]
+    pub(crate) growth: Option<Growth>,
 }
 
 /// How long an order and its processes may take.
@@ -175,6 +179,12 @@ pub(crate) enum CheckEnd {
     Stopped,
     /// The system refused something that the check needs.
     Failed(String),
+}
+
+impl LogSpec {
+    pub(crate) fn new(path: PathBuf, limit: u64) -> Self {
+        Self { path, limit, growth: None }
+    }
 }
 
 impl OrderKey for OrderId {

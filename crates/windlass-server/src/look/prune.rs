@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thiserror::Error;
-use windlass_store::{RunEnd, RunListing, Store, StoreError, Transaction};
+use windlass_store::{LogStore, RunEnd, RunListing, Store, StoreError, Transaction};
 
 use super::list::look_at;
 use super::run::leader_of;
@@ -121,6 +121,10 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
         }
         pruned.orphans.push(Orphan { dir, bytes });
     }
+    if keeper && !pruning.dry_run {
+        let orphans = store.logs().map_or(Ok(Vec::new()), LogStore::of_no_run)?;
+        orphans.iter().try_for_each(|(run, _)| remove_stored(store, run))?;
+    }
     let mut candidates = candidates(store, all, pruning, before_ms)?;
     let all = candidates.len();
     candidates.retain(|(run, _)| run.uid.is_none_or(is_ours));
@@ -154,7 +158,7 @@ fn candidates(
         let old = before_ms.is_some_and(|before| ended_ms < before);
         let many = pruning.keep.is_some_and(|keep| kept >= keep);
         if old || many {
-            let bytes = size(&run_dir(&dir, &id))?;
+            let bytes = size(&run_dir(&dir, &id))? + stored_bytes(store, &id)?;
             candidates.push((PrunedRun { id, workflow, state, ended_ms, bytes, uid }, end));
         } else {
             kept += 1;
@@ -206,10 +210,24 @@ fn forget_all(
         };
         if idle {
             remove(&run_dir(store.dir(), &run.id))?;
+            remove_stored(store, &run.id)?;
             forgotten.push(run.clone());
         }
     }
     Ok(forgotten)
+}
+
+/// Deletes the logs of a run that its store keeps, bit by bit, so that no other writer waits.
+fn remove_stored(store: &mut Store, run: &str) -> Result<(), StoreError> {
+    let Some(logs) = store.logs() else { return Ok(()) };
+    while logs.delete_some(run, None)? {}
+    Ok(())
+}
+
+/// Returns how many bytes of the logs of a run its store keeps.
+fn stored_bytes(store: &mut Store, run: &str) -> Result<u64, StoreError> {
+    let Some(logs) = store.logs() else { return Ok(0) };
+    Ok(logs.of_run(run)?.iter().map(|log| log.length).sum())
 }
 
 /// Removes the logs of the steps of these runs, and nothing that is needed to resume one.

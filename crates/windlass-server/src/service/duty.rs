@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::SIGHUP;
 use windlass_core::{HolderId, Name, Timestamp};
 use windlass_store::{
-    Access, Durability, Life, Process, ProcessTree, Store, StoreError, StoredWorker, Topic,
-    Transaction, Wakeup, WorkerState,
+    Access, Durability, Life, LogStream, Process, ProcessTree, Store, StoreError, StoredOrder,
+    StoredWorker, Topic, Transaction, Wakeup, WorkerState,
 };
 
 use self::connection::{Around, Connection};
@@ -25,13 +25,15 @@ use super::guarded::Guarded;
 use super::guardian::Guardian;
 use super::ledger::Ledger;
 use super::life::{Begin, left_by};
-use super::texts::{EndText, OrderText, ReportText, to_text};
+use super::log_sender::LogSender;
+use super::texts::{EndText, OrderText, ReportText, id_of, to_text};
 use super::watchdog::Watchdog;
 use super::worker::{
     WorkerEnd, WorkerError, WorkerNews, WorkerSettings, lease_terms, stored, worker_holder,
 };
+use super::workers::{asked, state};
 use crate::clock::Clock;
-use crate::coordinator::attempts::{Attempts, News, Report, StopMode};
+use crate::coordinator::attempts::{Attempts, LogSpec, News, OrderId, OrderKind, Report, StopMode};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::fence;
@@ -41,6 +43,8 @@ use crate::heartbeat::{Beat, Heartbeat, SettledEra, WorkerBeats};
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long to wait before a report that the store has not taken is repeated.
 const REPORT_AGAIN: Duration = Duration::from_millis(250);
+/// How long a worker that ends sends logs.
+const LAST_LOGS: Duration = Duration::from_secs(10);
 
 /// What a worker does in one life. Knows nothing of threads, and of processes only through `A`.
 pub(super) struct Duty<A> {
@@ -58,11 +62,15 @@ pub(super) struct Duty<A> {
     /// Since when there has been nothing to do.
     idle_since: Instant,
     state: WorkerState,
+    /// Whether a signal has asked this process to end.
+    is_ending: bool,
     watchdog: Watchdog,
     /// The era of the store in which all that is executed is known to the store.
     settled: SettledEra,
     /// The orders that were reported as lost, while that is not settled.
     told_lost: BTreeSet<u64>,
+    /// Sends logs to a store that keeps them.
+    logs: Option<LogSender>,
 }
 
 /// Where a life is spent.
@@ -171,7 +179,9 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             inbox: Vec::new(),
             idle_since: Instant::now(),
             state: WorkerState::Up,
+            is_ending: false,
             watchdog: Watchdog::default(),
+            logs: None,
         };
         Ok((duty, begun))
     }
@@ -184,6 +194,19 @@ impl<A: Attempts<OrderToken>> Duty<A> {
     pub(super) fn set_ready(&mut self, watchdog: Watchdog) {
         self.watchdog = watchdog;
         self.watchdog.ready();
+    }
+
+    /// Has the logs of orders sent to the store, beginning with those of earlier lives.
+    pub(super) fn send_logs(&mut self, logs: LogSender, before: &[StoredOrder]) {
+        let state = self.connection.store().dir().to_owned();
+        for order in before {
+            let Ok(mut text) = serde_json::from_str::<OrderText>(&order.text) else { continue };
+            text.move_to(&state);
+            if let Some((stream, log, call)) = stream_of(order, &text) {
+                logs.go_on(stream, &log.path, log.limit, call);
+            }
+        }
+        self.logs = Some(logs);
     }
 
     /// Looks at the store once, and waits for what happens next. Returns how the worker ends, if it does.
@@ -221,15 +244,10 @@ impl<A: Attempts<OrderToken>> Duty<A> {
                 News::Report(report) => self.note(report, tell),
                 // There is nothing to read again.
                 News::Signal(SIGHUP) => {}
-                News::Signal(_) if self.state == WorkerState::Draining => {
-                    return Ok(Some(WorkerEnd::Killed));
-                }
+                News::Signal(_) if self.is_ending => return Ok(Some(WorkerEnd::Killed)),
                 News::Signal(_) => {
-                    self.state = WorkerState::Draining;
-                    tell(&WorkerNews::Draining);
-                    let drained = self.announce(tell);
-                    // The next look at a store that is lost ends the worker.
-                    let _ = self.connection.heed_trouble(drained.map(|()| true), tell);
+                    self.is_ending = true;
+                    self.change_to(WorkerState::Draining, tell);
                 }
                 News::Wakeup => self.wakeup.drain(),
                 News::LifeOver => unreachable!("it ends the life above"),
@@ -245,15 +263,19 @@ impl<A: Attempts<OrderToken>> Duty<A> {
             return Ok(false);
         }
         let (life, last) = (&self.life, self.taken.last());
-        let (orders, wishes, era) = self.connection.store().read(|transaction| {
+        let (orders, wishes, asked, era) = self.connection.store().read(|transaction| {
             let orders = transaction.orders();
-            Ok((orders.of_life(life, last)?, orders.wishes(life)?, transaction.era()?))
+            let asked = asked(transaction, &life.worker)?;
+            Ok((orders.of_life(life, last)?, orders.wishes(life)?, asked, transaction.era()?))
         })?;
         if !self.settled.is(era) {
             self.settle(era, wishes.iter().map(|(token, _)| *token).collect())?;
         }
-        for order in orders {
-            self.take(order.token, &order.text)?;
+        if !self.is_ending {
+            self.change_to(state(asked), tell);
+        }
+        for order in &orders {
+            self.take(order)?;
         }
         for (token, wish) in wishes {
             self.heed(token, wish)?;
@@ -285,8 +307,9 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         Ok(())
     }
 
-    fn take(&mut self, token: u64, text: &str) -> Result<(), WorkerError> {
-        let Ok(mut order) = serde_json::from_str::<OrderText>(text) else {
+    fn take(&mut self, stored: &StoredOrder) -> Result<(), WorkerError> {
+        let token = stored.token;
+        let Ok(mut order) = serde_json::from_str::<OrderText>(&stored.text) else {
             let why = "the order was written by another version of windlass".to_owned();
             let lost = self.lost(why);
             self.taken.pass(token);
@@ -296,10 +319,16 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let id = OrderToken { token, kind: order.kind() };
         let now = self.connection.store().now().at;
         order.move_to(self.connection.store().dir());
-        let order = order.into_order(id, now, self.clock.now());
+        let stream = self.logs.as_ref().and_then(|_| stream_of(stored, &order));
+        let mut order = order.into_order(id, now, self.clock.now());
         if let Some(dir) = order.log.as_ref().and_then(|log| log.path.parent()) {
             let what = "cannot create the directory of the run's logs";
             Access::create_dir(dir).map_err(|source| WorkerError::Io { what, source })?;
+        }
+        if let (Some(logs), Some((stream, _, call)), Some(log)) =
+            (&self.logs, stream, &mut order.log)
+        {
+            log.growth = Some(logs.begin(stream, &log.path, log.limit, call));
         }
         // Until then it is not taken, and is tried again.
         self.taken.add(id);
@@ -325,6 +354,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let now = self.connection.store().now().at;
         let Some((id, text)) = ReportText::of(report, now) else { return };
         self.taken.remove(id.token);
+        self.logs.iter().for_each(|logs| logs.end(id.token));
         #[cfg(windlass_faults)]
         Point::BeforeNote.reached();
         let recorded = self.outbox.record(id.token, to_text(&text)).map_err(cannot_record);
@@ -341,6 +371,8 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         if self.outbox.is_empty() {
             return Ok(true);
         }
+        // Who sees the end finds the log.
+        self.logs.iter().for_each(LogSender::wait_for_ends);
         let (life, reports) = (self.life.clone(), self.outbox.reports().to_owned());
         let taken = self.write(Durability::Process, tell, |transaction| {
             let taken = transaction.orders().report(&life, &reports)?;
@@ -356,7 +388,23 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         Ok(taken)
     }
 
-    /// Stores that the worker takes no new orders.
+    /// Changes to a state, and tells the user and the scheduler.
+    fn change_to(&mut self, state: WorkerState, tell: &mut dyn FnMut(&WorkerNews)) {
+        if self.state == state {
+            return;
+        }
+        self.state = state;
+        tell(match state {
+            WorkerState::Draining => &WorkerNews::Draining,
+            WorkerState::Cordoned => &WorkerNews::Cordoned,
+            _ => &WorkerNews::Uncordoned,
+        });
+        let told = self.announce(tell);
+        // The next look at a store that is lost ends the worker.
+        let _ = self.connection.heed_trouble(told.map(|()| true), tell);
+    }
+
+    /// Stores whether the worker takes new orders.
     fn announce(&mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<(), WorkerError> {
         let worker = stored(&self.settings, self.life.clone(), self.state);
         self.write(Durability::Full, tell, |transaction| {
@@ -410,7 +458,9 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         for token in self.taken.take() {
             let lost = self.lost(why.to_owned());
             self.outbox.add(token, lost);
+            self.logs.iter().for_each(|logs| logs.end(token));
         }
+        self.logs.iter().for_each(|logs| logs.wait_for_ends_within(LAST_LOGS));
         let (life, holder, reports) = (&self.life, &self.holder, self.outbox.reports());
         let store = self.connection.store();
         // If no process can write, the next life of the worker reports what the ledger has.
@@ -428,6 +478,19 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let at = self.connection.store().now().at.as_nanos();
         to_text(&ReportText { at, end: EndText::Lost(why) })
     }
+}
+
+/// Returns the stream of what an order prints, with its log and the number of the call of a hook.
+fn stream_of(stored: &StoredOrder, text: &OrderText) -> Option<(LogStream, LogSpec, Option<u32>)> {
+    let log = text.log()?.clone();
+    let (token, run, worker) = (stored.token, stored.run.clone(), stored.life.worker.clone());
+    let file = log.path.file_name()?.to_str()?.to_owned();
+    let work = id_of(&stored.key).and_then(OrderId::work);
+    let call = match text.kind() {
+        OrderKind::Hook(call) => Some(call),
+        _ => None,
+    };
+    Some((LogStream { token, run, work, file, worker }, log, call))
 }
 
 fn cannot_record(source: io::Error) -> WorkerError {

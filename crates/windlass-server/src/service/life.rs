@@ -16,11 +16,12 @@ use rustix::io::Errno;
 use windlass_core::{HolderId, Name, Need, Token};
 use windlass_store::{
     Access, Claim, Claimed, Life, OnRefusal, Process, ProcessTree, Refused, Store, StoreError,
-    StoredOrder, StoredWorker, Transaction, WorkerState, check_text,
+    StoredOrder, StoredWorker, Transaction, check_text,
 };
 
 use super::texts::{EndText, OrderText, ReportText, to_text};
 use super::worker::{WorkerError, WorkerSettings, lease_terms, stored};
+use super::workers::{forget_drain, state};
 use crate::process_tag;
 
 /// How long a worker that has ended may keep its directory locked, by a child that has not executed its
@@ -135,7 +136,9 @@ impl Begin<'_> {
         let orders = transaction.orders().before(&life)?;
         let lost = bury(transaction, orders, ends, "its worker was killed")?;
         let since_ms = transaction.now().wall_ms;
-        let worker = stored(self.settings, life.clone(), WorkerState::Up);
+        // A worker that was drained is started again on purpose.
+        let asked = forget_drain(transaction, &life.worker)?;
+        let worker = stored(self.settings, life.clone(), state(asked));
         transaction.orders().put_worker(&StoredWorker { since_ms, ..worker })?;
         Ok(Some((life, lost)))
     }
@@ -164,10 +167,18 @@ pub(super) fn left_by(
     name: &str,
     tag: &str,
 ) -> Result<Vec<ProcessTree>, StoreError> {
-    let next = Life { worker: name.to_owned(), token: Token(u64::MAX >> 1) };
-    let orders = transaction.orders().before(&next)?;
+    let orders = orders_before(transaction, name)?;
     let of_orders = orders.iter().filter_map(order_tree);
     Ok(std::iter::once(process_tag::tree_of(tag)).chain(of_orders).collect())
+}
+
+/// Returns the orders that no life of a worker has reported.
+pub(super) fn orders_before(
+    transaction: &Transaction<'_>,
+    name: &str,
+) -> Result<Vec<StoredOrder>, StoreError> {
+    let next = Life { worker: name.to_owned(), token: Token(u64::MAX >> 1) };
+    transaction.orders().before(&next)
 }
 
 /// Returns the processes of an order, as far as they can be told without their worker's tag.

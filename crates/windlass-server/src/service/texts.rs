@@ -141,6 +141,11 @@ impl OrderText {
         &self.tag
     }
 
+    /// Returns where its output goes; none for a check.
+    pub(crate) fn log(&self) -> Option<&LogSpec> {
+        self.log.as_ref()
+    }
+
     pub(crate) fn kind(&self) -> OrderKind {
         match self.kind {
             KindText::Command => OrderKind::Command,
@@ -295,7 +300,7 @@ mod tests {
             id: OrderId::Hook(1),
             command: Ok(command),
             tag: String::new(),
-            log: Some(LogSpec { path: "/far/runs/1/a.log".into(), limit: 1 }),
+            log: Some(LogSpec::new("/far/runs/1/a.log".into(), 1)),
             output: Some("/far/runs/1/a.out".into()),
             limits: Limits { time: None, linger: span, grace: span },
             start_by: None,

@@ -19,10 +19,14 @@ use windlass_store::{Life, Process, Store, StoreError, StoredWorker, WorkerState
 
 use super::duty::{Duty, Place};
 use super::equipment::Equipment;
-use super::follow::live_worker;
 use super::guarded::Guarded;
-use super::life::{await_name, is_worker_name, take_presence, worker_dir, worker_tag};
+use super::life::{
+    await_name, host_name, is_worker_name, orders_before, take_presence, worker_dir, worker_tag,
+};
+use super::log_sender::LogSender;
+use super::texts::to_text;
 use super::watchdog::Watchdog;
+use super::workers::{AboutWorker, live_worker};
 use crate::clock::Clock;
 use crate::coordinator::RunError;
 use crate::coordinator::attempts::LocalAttempts;
@@ -34,6 +38,8 @@ const LOOKS: u32 = 12;
 const LOOK: Duration = Duration::from_millis(250);
 /// How many checks and hooks a worker executes beside its commands, at least.
 const BESIDE: usize = 64;
+/// How many bytes of each log a store keeps, unless a user says something else.
+pub const KEPT_LOG_BYTES: u64 = 16 << 20;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -48,6 +54,8 @@ pub struct WorkerSettings {
     pub lease: Duration,
     /// After which time without orders and without a scheduler it ends; none if it never does.
     pub idle: Option<Duration>,
+    /// How many bytes of each log a store keeps that keeps logs: the beginning and the end.
+    pub kept_log: u64,
     /// The arguments with which this program calls [`guard`](super::guard) for the worker.
     pub guardian: Vec<OsString>,
 }
@@ -73,6 +81,10 @@ pub enum WorkerNews {
     AwaitingName,
     /// It takes no new orders, and ends once those that it has have ended.
     Draining,
+    /// It takes no new orders, and stays.
+    Cordoned,
+    /// It takes orders again.
+    Uncordoned,
     /// The store cannot be used at the moment; the worker tries again.
     Trouble(String),
     /// The store can be used again.
@@ -137,7 +149,7 @@ impl Worker {
         tell: &mut dyn FnMut(&WorkerNews),
     ) -> Result<Self, WorkerError> {
         let io = |what| move |source| WorkerError::Io { what, source };
-        let name = settings.name.clone();
+        let (name, kept) = (settings.name.clone(), settings.kept_log);
         if !is_worker_name(&name) {
             return Err(WorkerError::Name { name });
         }
@@ -149,14 +161,22 @@ impl Worker {
         let (lease, holder) = (settings.lease, worker_holder(&name, &process));
         await_name(&mut store, &name, &holder, || tell(&WorkerNews::AwaitingName))?;
         store.keep_pace_with(lease);
-        let store = store.opener_within((lease / LOOKS).max(LOOK)).open()?;
+        let mut store = store.opener_within((lease / LOOKS).max(LOOK)).open()?;
         let (clock, at_once) = (Clock::start(), BESIDE.saturating_add(settings.slots as usize));
         let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
         attempts.isolate_logs();
         let attempts = Guarded::new(attempts, presence);
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
+        let logs = store.try_clone()?;
+        let keeps_logs = store.logs().is_some();
+        let before = store.read(|transaction| orders_before(transaction, &name))?;
         let (mut duty, begun) = Duty::begin(store, settings, &place, attempts, clock)?;
         let _heartbeat = duty.guard(process, &begun)?;
+        if keeps_logs {
+            let sender = LogSender::start(logs, kept);
+            let sender = sender.map_err(io("the thread that sends logs cannot be started"))?;
+            duty.send_logs(sender, &before);
+        }
         duty.set_ready(Watchdog::of_process());
         tell(&WorkerNews::Ready { life: duty.life().clone(), lost: begun.lost });
         Ok(Self { duty, _heartbeat })
@@ -174,7 +194,8 @@ impl Worker {
 
 pub(super) fn stored(settings: &WorkerSettings, life: Life, state: WorkerState) -> StoredWorker {
     let offer = settings.equipment.to_text();
-    StoredWorker { life, slots: settings.slots, offer, state, since_ms: 0 }
+    let about = to_text(&AboutWorker::this(host_name()));
+    StoredWorker { life, slots: settings.slots, offer, state, since_ms: 0, about }
 }
 
 /// Returns the holder of a worker's name that a process is.

@@ -102,12 +102,12 @@ impl OrderTables for PostgresTables<'_> {
     }
 
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
-        let put = "INSERT INTO worker (name, life, slots, state, since_ms, offer)
-            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name)
-            DO UPDATE SET life = $2, slots = $3, state = $4, since_ms = $5, offer = $6";
-        let StoredWorker { life, slots, offer, state, since_ms } = worker;
+        let put = "INSERT INTO worker (name, life, slots, state, since_ms, offer, about)
+            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (name) DO UPDATE
+            SET life = $2, slots = $3, state = $4, since_ms = $5, offer = $6, about = $7";
+        let StoredWorker { life, slots, offer, state, since_ms, about } = worker;
         let (of, slots, state) = (int(life.token.0), int(*slots), state.word());
-        self.session.execute(put, &[&life.worker, &of, &slots, &state, since_ms, offer])?;
+        self.session.execute(put, &[&life.worker, &of, &slots, &state, since_ms, offer, about])?;
         Ok(())
     }
 
@@ -118,7 +118,8 @@ impl OrderTables for PostgresTables<'_> {
     }
 
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
-        let query = "SELECT name, life, slots, state, since_ms, offer FROM worker ORDER BY name";
+        let query =
+            "SELECT name, life, slots, state, since_ms, offer, about FROM worker ORDER BY name";
         self.session.all(query, &[], |row| {
             Ok(StoredWorker {
                 life: life(row, 0)?,
@@ -126,6 +127,7 @@ impl OrderTables for PostgresTables<'_> {
                 state: row.known(3, WorkerState::from_word(row.value(3)?))?,
                 since_ms: row.value(4)?,
                 offer: row.value(5)?,
+                about: row.value(6)?,
             })
         })
     }

@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::wakeup::unique;
 
 /// The version of the tables.
-pub(super) const VERSION: i32 = 4;
+pub(super) const VERSION: i32 = 5;
 /// The key of the lock under which tables are created and changed.
 const LOCK: i64 = 0x574e_444c;
 
@@ -47,6 +47,7 @@ fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
     session.batch(include_str!("schema-2.sql"))?;
     session.batch(include_str!("schema-3.sql"))?;
     session.batch(include_str!("schema-4.sql"))?;
+    session.batch(include_str!("schema-5.sql"))?;
     let insert = "INSERT INTO meta (version, id) VALUES ($1, $2)";
     session.execute(insert, &[&VERSION, &unique()?])?;
     Ok(())
@@ -63,6 +64,9 @@ fn migrate(session: &Session, found: i32) -> Result<(), StoreError> {
         }
         if found < 4 {
             session.batch(include_str!("schema-4.sql"))?;
+        }
+        if found < 5 {
+            session.batch(include_str!("schema-5.sql"))?;
         }
         session.batch(&format!("UPDATE meta SET version = {VERSION}"))
     });

@@ -100,11 +100,11 @@ impl OrderTables for SqliteTables<'_> {
     }
 
     fn put_worker(&self, worker: &StoredWorker) -> Result<(), StoreError> {
-        let put = "INSERT OR REPLACE INTO worker (name, life, slots, state, since_ms, offer)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let StoredWorker { life, slots, offer, state, since_ms } = worker;
+        let put = "INSERT OR REPLACE INTO worker (name, life, slots, state, since_ms, offer, about)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let StoredWorker { life, slots, offer, state, since_ms, about } = worker;
         let (of, state) = (life.token.0, state.word());
-        self.execute(put, params![life.worker, of, slots, state, since_ms, offer])?;
+        self.execute(put, params![life.worker, of, slots, state, since_ms, offer, about])?;
         Ok(())
     }
 
@@ -115,7 +115,8 @@ impl OrderTables for SqliteTables<'_> {
     }
 
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
-        let query = "SELECT name, life, slots, state, since_ms, offer FROM worker ORDER BY name";
+        let query =
+            "SELECT name, life, slots, state, since_ms, offer, about FROM worker ORDER BY name";
         self.all(query, [], |row| {
             let state = WorkerState::from_word(&row.get::<_, String>(3)?);
             Ok(StoredWorker {
@@ -124,6 +125,7 @@ impl OrderTables for SqliteTables<'_> {
                 state: state.ok_or(rusqlite::Error::IntegralValueOutOfRange(3, 0))?,
                 since_ms: row.get(4)?,
                 offer: row.get(5)?,
+                about: row.get(6)?,
             })
         })
     }

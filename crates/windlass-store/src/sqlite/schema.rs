@@ -17,7 +17,7 @@ use crate::wakeup::unique;
 /// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 12;
+pub(super) const VERSION: i32 = 13;
 
 /// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,8 @@ fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     from_8(transaction)?;
     from_9(transaction)?;
     from_10(transaction)?;
-    from_11(transaction)
+    from_11(transaction)?;
+    from_12(transaction)
 }
 
 /// Migrates the tables from an older version.
@@ -140,7 +141,10 @@ fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError
     if version <= 10 {
         from_10(transaction)?;
     }
-    from_11(transaction)
+    if version <= 11 {
+        from_11(transaction)?;
+    }
+    from_12(transaction)
 }
 
 fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
@@ -182,6 +186,10 @@ fn from_10(transaction: &Transaction<'_>) -> Result<(), StoreError> {
 
 fn from_11(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(transaction.execute_batch(include_str!("migrate-12.sql"))?)
+}
+
+fn from_12(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    Ok(transaction.execute_batch(include_str!("migrate-13.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

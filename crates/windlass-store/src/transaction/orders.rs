@@ -41,6 +41,11 @@ impl<'a> Orders<'a> {
         self.notices.add(Topic::Reports);
     }
 
+    /// Has workers look at the store after the commit.
+    pub fn tell_workers(&self) {
+        self.notices.add(Topic::Orders);
+    }
+
     /// Says how an order is to end. Does nothing if it has been taken in already.
     pub fn wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
         self.notices.add(Topic::Orders);

@@ -173,6 +173,7 @@ fn after_a_fail_over_no_one_schedules_until_orders_of_the_past_have_ended() {
             offer: String::new(),
             state: WorkerState::Up,
             since_ms: 0,
+            about: "{}".to_owned(),
         };
         bench.store.transact(|tx| tx.orders().put_worker(&worker)).expect("the store works");
         let lead = bench.claim("s", &Name::Scheduler).expect("no one leads");

@@ -8,10 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use windlass_core::WorkId;
 use windlass_sim::postgres::{SOCKET, Server};
 use windlass_store::{
-    Backend, Claim, Claimed, HolderId, LeaseTerms, ManualClock, Name, Need, Postgres, Store,
-    StoreError,
+    Backend, Claim, Claimed, HolderId, LeaseTerms, LogBatch, LogChunk, LogPosition, LogStore,
+    LogStream, ManualClock, Name, Need, Postgres, RunRecord, Store, StoreError,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -246,8 +247,8 @@ fn a_writer_that_waits_for_another_one_is_asked_whether_to_go_on() {
 }
 
 /// Makes the tables what they were in version 1, of which this version has used nothing else.
-const FIRST: &str = "DROP TABLE step_output, run_worker;
-    ALTER TABLE worker DROP COLUMN offer;
+const FIRST: &str = "DROP TABLE step_output, run_worker, log_chunk, log_stream;
+    ALTER TABLE worker DROP COLUMN offer, DROP COLUMN about;
     ALTER TABLE meta RENAME COLUMN era TO boot; ALTER TABLE meta RENAME COLUMN eras TO epoch;
     ALTER TABLE meta DROP COLUMN clock_us, DROP COLUMN ahead_us, ADD COLUMN machine TEXT;
     ALTER TABLE lease DROP COLUMN frame, DROP COLUMN host, DROP COLUMN doubted;
@@ -306,4 +307,124 @@ fn a_program_that_is_older_than_the_store_is_refused_also_in_the_middle_of_its_w
     check(store.read(|tx| tx.events().after(0, 9)).expect_err("it is too old"));
     check(Postgres::open(&url).map(drop).expect_err("it is too old"));
     check(Postgres::create(&url).map(drop).expect_err("it is too old"));
+}
+
+fn stream(token: u64, run: &str, file: &str) -> LogStream {
+    let (run, file, worker) = (run.to_owned(), file.to_owned(), "one".to_owned());
+    LogStream { token, run, work: WorkId::new(token), file, worker }
+}
+
+fn chunk(token: u64, at: u64, text: &str) -> LogChunk {
+    LogChunk { token, at, bytes: text.as_bytes().to_vec() }
+}
+
+/// Returns a store that keeps logs and has runs of these ids.
+fn with_runs(ids: &[&str]) -> Option<Store> {
+    let url = Server::shared()?.new_store();
+    let backend = Postgres::create(&url).expect("it can be made");
+    let dir = std::env::temp_dir();
+    let mut store = Store::new(Box::new(backend), Arc::new(ManualClock::default()), &dir);
+    for id in ids {
+        let run = RunRecord { id: (*id).to_owned(), ..RunRecord::default() };
+        store.transact(|tx| tx.runs().insert(&run)).expect("the store works");
+    }
+    Some(store)
+}
+
+/// Returns the text of a log, with a mark where something was left out.
+fn text_of(store: &mut Store, run: &str, file: &str, most: u64) -> String {
+    let (mut text, mut position) = (String::new(), LogPosition::default());
+    loop {
+        let next = logs(store).after(run, file, position, most).expect("the store works");
+        if next.is_empty() {
+            return text;
+        }
+        for (LogChunk { token, at, bytes }, _) in next {
+            let expected = if token == position.token { position.at } else { 0 };
+            text += if at == expected { "" } else { "~" };
+            text += std::str::from_utf8(&bytes).expect("it was text");
+            position = LogPosition { token, at: at + bytes.len() as u64 };
+        }
+    }
+}
+
+fn logs(store: &mut Store) -> &mut dyn LogStore {
+    store.logs().expect("it keeps logs")
+}
+
+#[test]
+fn a_log_is_what_orders_have_printed_one_after_the_other() {
+    let Some(mut store) = with_runs(&["abc"]) else { return };
+    let put = |store: &mut Store, chunks: &[LogChunk]| {
+        let streams = vec![stream(7, "abc", "a"), stream(9, "abc", "a"), stream(8, "abc", "b")];
+        let batch = LogBatch { streams, chunks: chunks.to_vec(), left_out: Vec::new() };
+        logs(store).put(&batch).expect("the store works");
+    };
+    put(&mut store, &[chunk(9, 0, "later"), chunk(7, 0, "ab"), chunk(8, 3, "other")]);
+    // The last chunk has grown, and the answer to that was lost.
+    put(&mut store, &[chunk(7, 0, "abcd")]);
+    put(&mut store, &[chunk(7, 0, "abcd"), chunk(7, 4, "ef")]);
+    for most in [1, 3, 100] {
+        assert_eq!(text_of(&mut store, "abc", "a", most), "abcdeflater");
+        assert_eq!(text_of(&mut store, "abc", "b", most), "~other");
+    }
+    let known = logs(&mut store).of_run("abc").expect("the store works");
+    let known: Vec<_> = known.iter().map(|l| (&*l.file, l.length, l.end.token, l.end.at)).collect();
+    assert_eq!(known, [("a", 11, 9, 5), ("b", 5, 8, 8)]);
+    assert_eq!(logs(&mut store).stored_of(7).expect("the store works"), 6);
+    assert_eq!(logs(&mut store).stored_of(99).expect("the store works"), 0);
+    let within = LogPosition { token: 7, at: 3 };
+    let rest = logs(&mut store).after("abc", "a", within, 1).expect("the store works");
+    assert_eq!(rest[0].0, chunk(7, 3, "d"), "the chunk has grown since it was read");
+}
+
+#[test]
+fn logs_of_runs_and_steps_are_deleted_bit_by_bit() {
+    let Some(mut store) = with_runs(&["abc", "xyz"]) else { return };
+    let batch = |run: &str, first: u64, many: u64| LogBatch {
+        streams: vec![stream(first, run, "a"), stream(first + 1, run, "b")],
+        chunks: (0..many)
+            .flat_map(|at| [chunk(first, at, "x"), chunk(first + 1, at, "y")])
+            .collect(),
+        left_out: vec![(first, 1, 3)],
+    };
+    logs(&mut store).put(&batch("abc", 1, 600)).expect("the store works");
+    logs(&mut store).put(&batch("xyz", 11, 3)).expect("the store works");
+    logs(&mut store).put(&batch("none", 21, 3)).expect("those of no run are dropped");
+    let all = |store: &mut Store, run: &str| {
+        let known = logs(store).of_run(run).expect("the store works");
+        known.into_iter().map(|log| (log.file, log.length)).collect::<Vec<_>>()
+    };
+    let named = |file: &str, length| (file.to_owned(), length);
+    assert_eq!(all(&mut store, "abc"), [named("a", 598), named("b", 600)]);
+    assert!(all(&mut store, "none").is_empty());
+    let works = logs(&mut store).works("abc").expect("the store works");
+    assert_eq!(works.iter().map(|work| work.get()).collect::<Vec<_>>(), [1, 2]);
+    let mut rounds = 0;
+    while logs(&mut store).delete_some("abc", WorkId::new(2)).expect("the store works") {
+        rounds += 1;
+    }
+    assert_eq!((rounds, all(&mut store, "abc")), (1, vec![named("a", 598)]));
+    store.transact(|tx| tx.runs().delete("abc")).expect("the store works");
+    let orphans = logs(&mut store).of_no_run().expect("the store works");
+    assert_eq!(orphans, [("abc".to_owned(), 598)]);
+    while logs(&mut store).delete_some("abc", None).expect("the store works") {}
+    assert!(logs(&mut store).of_no_run().expect("the store works").is_empty());
+    assert_eq!(all(&mut store, "xyz"), [named("a", 1), named("b", 3)]);
+}
+
+#[test]
+fn logs_are_stored_while_another_writer_has_the_turn() {
+    let Some(mut store) = with_runs(&["abc"]) else { return };
+    let mut other = store.try_clone().expect("another connection");
+    let batch = LogBatch {
+        streams: vec![stream(1, "abc", "a")],
+        chunks: vec![chunk(1, 0, "x")],
+        left_out: Vec::new(),
+    };
+    let put = store.transact(|tx| {
+        tx.events().emit("a")?;
+        logs(&mut other).put(&batch)
+    });
+    put.expect("it does not wait");
 }

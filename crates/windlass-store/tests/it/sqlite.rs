@@ -240,6 +240,7 @@ fn sixth_version(dir: &Path) -> Connection {
              DROP TABLE run_queue;
              DROP TABLE step_output;
              DROP TABLE run_worker; ALTER TABLE worker DROP COLUMN offer;
+             ALTER TABLE worker DROP COLUMN about;
              PRAGMA user_version = 6",
         )
         .expect("SQL");

@@ -389,11 +389,12 @@ impl<K: OrderKey> Attempts<K> for LocalAttempts<K> {
 }
 
 /// Returns the log of an order. All calls of a hook add to one log.
-fn log_file(kind: OrderKind, LogSpec { path, limit }: LogSpec) -> LogFile {
-    match kind {
+fn log_file(kind: OrderKind, LogSpec { path, limit, growth }: LogSpec) -> LogFile {
+    let log = match kind {
         OrderKind::Hook(call) => LogFile::of_call(path, limit, call),
         _ => LogFile::new(path, limit),
-    }
+    };
+    log.watched_by(growth)
 }
 
 /// Adds the variables by which a process finds its log and carries its tags. Both extend the variables of

@@ -64,7 +64,7 @@ impl Hooks {
             id: OrderId::Hook(self.last),
             command: Ok(command),
             tag: format!("{}-hook-{}", run.identity.tag(), self.last),
-            log: Some(LogSpec { path: log(run, name), limit: plan.log_limit }),
+            log: Some(LogSpec::new(log(run, name), plan.log_limit)),
             output: None,
             limits: Limits { time: Some(plan.hooks.limit()), linger: LINGER, grace: GRACE },
             start_by: None,

@@ -37,8 +37,7 @@ impl<'a> OrderBuilder<'a> {
     pub(super) fn command(self, grant: Grant) -> Order {
         let step = self.run.schedule.step(grant.work);
         let logs = self.run.identity.logs();
-        let log =
-            LogSpec { path: log_path(logs, grant, &step.name), limit: step.execution.log_limit };
+        let log = LogSpec::new(log_path(logs, grant, &step.name), step.execution.log_limit);
         let output = outputs::path(logs, grant, &step.name);
         let command = match self.start(grant).and_then(|start| start.broken.clone()) {
             Some(unresolved) => Err(unresolved),
@@ -55,7 +54,7 @@ impl<'a> OrderBuilder<'a> {
         let path = finally_log(&log_path(identity.logs(), grant, &step.name));
         let command = step.ending.finally.as_ref().expect("it has one");
         let command = identity.resolve(schedule, |all| all.finally(grant, command));
-        let log = LogSpec { path, limit: step.execution.log_limit };
+        let log = LogSpec::new(path, step.execution.log_limit);
         self.of_step(OrderId::Finally(grant), grant, command, log)
     }
 

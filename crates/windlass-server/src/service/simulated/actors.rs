@@ -150,6 +150,7 @@ impl WorkerActor {
             lease,
             idle: None,
             guardian,
+            kept_log: 0,
         };
         let (process, tag) = (process(pid), format!("worker-{}", self.name));
         let attempts = SimulatedAttempts::new(world, pid, &tag);

@@ -89,6 +89,7 @@ pub(super) fn workers_and_their_names_in_runs_are_kept(on: &mut Fixture) {
         offer: offer.to_owned(),
         state: WorkerState::Up,
         since_ms: 7,
+        about: r#"{"pid":7}"#.to_owned(),
     };
     let write = on.store.transact(|transaction| {
         transaction.runs().insert(&run)?;
