@@ -251,6 +251,10 @@ const INSTEAD: &[(&str, &str)] = &[
     ("windlass worker --slots 16", "windlass worker --slots 16 --idle 2s &"),
     // Never ends by itself.
     ("windlass events -f 'approval:**'", "windlass events 'approval:**'"),
+    // No worker is running; `elsewhere.rs` has their tests.
+    ("windlass workers cordon gpu1", "windlass workers"),
+    ("windlass workers uncordon gpu1", "windlass workers"),
+    ("windlass workers drain gpu1", "windlass workers list"),
     // For interactive shells, and for users who have jq.
     ("source <(windlass completions bash)", "windlass completions bash > /dev/null"),
     ("source <(windlass completions zsh)", "windlass completions zsh > /dev/null"),
