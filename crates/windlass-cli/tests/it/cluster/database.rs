@@ -37,8 +37,8 @@ impl Database {
         let initdb = ["-A", "trust", "-U", "windlass", "--no-sync", "-E", "UTF8"];
         database.run("initdb", &[&["-D", "data", "--locale=C.UTF-8"][..], &initdb].concat());
         let data = database.dir.join("data");
-        let access = "local all all trust\nhost all all 10.77.0.0/24 trust\n\
-            host replication all 10.77.0.0/24 trust\n";
+        let access = "local all all trust\nhost all all 10.77.0.0/16 trust\n\
+            host replication all 10.77.0.0/16 trust\n";
         fs::write(data.join("pg_hba.conf"), access).expect("a file");
         let settings = "listen_addresses = '*'\nmax_connections = 200\nshared_buffers = 32MB\n\
             wal_keep_size = 64MB\nwal_log_hints = on\n";

@@ -31,13 +31,13 @@ pub(super) struct Machine {
     /// The first process of the machine, as this test sees it.
     pid: u32,
     name: String,
-    number: u8,
+    number: u16,
 }
 
 /// Several machines around a switch.
 pub(super) struct Network {
     switch: Machine,
-    count: u8,
+    count: u16,
     dir: PathBuf,
 }
 
@@ -74,7 +74,7 @@ impl Network {
         let (port, pid) = (machine.port(), machine.pid);
         self.switch.ip(&format!("link add {port} type veth peer name eth0 netns {pid}"));
         self.switch.ip(&format!("link set {port} master br0 up"));
-        machine.ip(&format!("addr add {}/24 dev eth0", machine.address()));
+        machine.ip(&format!("addr add {}/16 dev eth0", machine.address()));
         machine.ip("link set eth0 up");
         machine
     }
@@ -91,7 +91,7 @@ impl Network {
 }
 
 impl Machine {
-    fn boot(name: &str, number: u8, ids: Option<&Path>) -> Option<Self> {
+    fn boot(name: &str, number: u16, ids: Option<&Path>) -> Option<Self> {
         let mut command = Command::new("unshare");
         command.args(NAMESPACES).args([
             "--fork",
@@ -121,7 +121,7 @@ impl Machine {
     }
 
     pub(super) fn address(&self) -> String {
-        format!("10.77.0.{}", self.number)
+        format!("10.77.{}.{}", self.number / 250, self.number % 250 + 1)
     }
 
     fn port(&self) -> String {
