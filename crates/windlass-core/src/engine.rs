@@ -219,6 +219,7 @@ impl Engine {
                 self.record(world, Happening::Forgotten { work });
             }
             Input::RetrySearch => self.admission.retry_search(),
+            Input::RetryPlacement => self.admission.retry_placement(world.capacity),
             Input::Tick => self.admission.advance(self.state.now()),
         }
         Ok(())

@@ -159,6 +159,9 @@ pub enum Input {
     Forget(WorkId),
     /// The capacity may have room for what it refused: the engine retries the search.
     RetrySearch,
+    /// Workers may have room for works that lacked it, see [`CapacityTree::pass_on`](crate::CapacityTree::pass_on):
+    /// the next search tests these.
+    RetryPlacement,
     /// Only time has passed.
     Tick,
 }

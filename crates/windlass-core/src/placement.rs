@@ -111,46 +111,39 @@ struct Worker {
 }
 
 /// How much workers have, and have free, of each resource, in steps of 1/10 000. Free is negative while a
-/// worker executes more than it has now.
+/// worker executes more than it has now. By resource first: a decision looks at one amount of many workers.
 #[derive(Clone, Debug, Default)]
 struct Rooms {
-    columns: usize,
-    total: Vec<i128>,
-    free: Vec<i128>,
+    total: Vec<Vec<i128>>,
+    free: Vec<Vec<i128>>,
+    workers: usize,
 }
 
 impl Rooms {
-    fn free(&self, worker: usize) -> &[i128] {
-        &self.free[worker * self.columns..][..self.columns]
+    fn total(&self, worker: usize) -> Vec<i128> {
+        self.total.iter().map(|amounts| amounts[worker]).collect()
     }
 
-    fn total(&self, worker: usize) -> &[i128] {
-        &self.total[worker * self.columns..][..self.columns]
-    }
-
-    fn free_mut(&mut self, worker: usize) -> &mut [i128] {
-        &mut self.free[worker * self.columns..][..self.columns]
+    fn free(&self, worker: usize) -> Vec<i128> {
+        self.free.iter().map(|amounts| amounts[worker]).collect()
     }
 
     /// Changes what a worker has; what it executes stays.
     fn set_total(&mut self, worker: usize, column: usize, total: i128) {
-        let at = worker * self.columns + column;
-        self.free[at] += total - self.total[at];
-        self.total[at] = total;
+        let before = std::mem::replace(&mut self.total[column][worker], total);
+        self.free[column][worker] += total - before;
     }
 
     fn add_worker(&mut self) {
-        self.total.resize(self.total.len() + self.columns, 0);
-        self.free.resize(self.free.len() + self.columns, 0);
+        self.workers += 1;
+        for amounts in self.total.iter_mut().chain(&mut self.free) {
+            amounts.resize(self.workers, 0);
+        }
     }
 
     fn add_column(&mut self) {
-        for amounts in [&mut self.total, &mut self.free] {
-            let rows = amounts.chunks(self.columns.max(1));
-            let wider = rows.flat_map(|row| row.iter().copied().chain([0]));
-            *amounts = wider.collect();
-        }
-        self.columns += 1;
+        self.total.push(vec![0; self.workers]);
+        self.free.push(vec![0; self.workers]);
     }
 }
 
@@ -218,8 +211,8 @@ impl Workers {
     /// Takes the room of a shape at a worker for a client, whether the worker has it or not.
     pub(crate) fn take(&mut self, id: WorkerIndex, shape: &Arc<Shape>, client: ClientId) {
         *self.holds.entry((client, id, shape.clone())).or_default() += 1;
-        let free = self.rooms.free_mut(id.index());
-        shape.wants().for_each(|(column, steps)| free[column] -= steps);
+        let free = &mut self.rooms.free;
+        shape.wants().for_each(|(column, steps)| free[column][id.index()] -= steps);
         self.workers[id.index()].executing += 1;
     }
 
@@ -243,8 +236,8 @@ impl Workers {
         if *count == 0 {
             self.holds.remove(&key);
         }
-        let free = self.rooms.free_mut(id.index());
-        shape.wants().for_each(|(column, steps)| free[column] += steps);
+        let free = &mut self.rooms.free;
+        shape.wants().for_each(|(column, steps)| free[column][id.index()] += steps);
         let worker = &mut self.workers[id.index()];
         worker.executing = worker.executing.checked_sub(1).expect("it executes what it took");
         self.release(id);

@@ -4,8 +4,9 @@
 //! result. The same files run on the bare engine here, and on every driver in that driver's own tests. A
 //! [world] is generated from a seed; it checks the invariants of its engines after every step. Everything
 //! happens in virtual time, on one thread. A [store] that repeats transactions and loses replies stands for
-//! one in a network.
+//! one in a network. A [fleet] is many workers, which come and go.
 
+pub mod fleet;
 pub mod postgres;
 pub mod report;
 pub mod scenario;

@@ -563,6 +563,14 @@ impl Admission {
         self.queues.unblock_all(WatchState::Gone);
     }
 
+    /// Makes the groups candidates again for which a worker has got room.
+    pub(super) fn retry_placement(&mut self, capacity: &CapacityTree) {
+        self.idle = None;
+        for key in capacity.workers().fitting(self.client) {
+            self.queues.unblock_at(CounterKey::Workers(CostId(key)), WatchState::Gone);
+        }
+    }
+
     /// Advances the queues to `now`.
     pub(super) fn advance(&mut self, now: Timestamp) {
         self.queues.advance(now);

@@ -16,7 +16,7 @@ impl Workers {
         for ((_, id, shape), count) in &self.holds {
             executing[id.index()] += count;
             for (column, steps) in shape.wants() {
-                free[id.index() * self.rooms.columns + column] -= steps * *count as i128;
+                free[column][id.index()] -= steps * *count as i128;
             }
         }
         assert_eq!(free, self.rooms.free, "free is what clients do not hold");

@@ -48,7 +48,14 @@ impl Workers {
     /// least.
     pub(crate) fn find(&self, asked: Asked<'_>) -> Option<WorkerIndex> {
         let mut best = None;
-        for (index, worker) in self.workers.iter().enumerate() {
+        // Most workers are full: that is seen in one row of amounts.
+        let mut wants = asked.shape.wants();
+        let (column, least) = wants.next().unwrap_or((SLOTS_COLUMN, i128::MIN));
+        for (index, free) in self.rooms.free[column].iter().enumerate() {
+            if *free < least {
+                continue;
+            }
+            let worker = &self.workers[index];
             if worker.takes(asked) && self.has_room(index, asked.shape, asked.before) {
                 let left = self.left(index, worker, asked.shape);
                 if best.is_none_or(|(least, _)| left < least) {
@@ -63,20 +70,20 @@ impl Workers {
     pub(crate) fn idlest(&self) -> Option<&str> {
         let open = (0..self.workers.len())
             .filter(|index| self.workers[*index].intake == Some(Intake::Open));
-        let free = |index: &usize| (self.rooms.free(*index)[SLOTS_COLUMN], Reverse(*index));
+        let free = |index: &usize| (self.rooms.free[SLOTS_COLUMN][*index], Reverse(*index));
         open.max_by_key(free).map(|index| &*self.workers[index].name)
     }
 
     /// Returns whether a worker has room for a shape that reservations with turns before this one bind.
     #[inline]
     pub(super) fn has_room(&self, index: usize, shape: &Shape, before: u64) -> bool {
-        let free = self.rooms.free(index);
+        let free = &self.rooms.free;
         match &self.workers[index].reserved {
             Some(reserved) if reserved.turn < before => {
                 let reserved = |column| reserved.shape.amount(column);
-                shape.wants().all(|(column, steps)| steps <= free[column] - reserved(column))
+                shape.wants().all(|(column, steps)| steps <= free[column][index] - reserved(column))
             }
-            _ => shape.wants().all(|(column, steps)| steps <= free[column]),
+            _ => shape.wants().all(|(column, steps)| steps <= free[column][index]),
         }
     }
 
@@ -84,10 +91,9 @@ impl Workers {
     /// what is free of those that it does, without slots and with them.
     #[inline]
     fn left(&self, index: usize, worker: &Worker, shape: &Shape) -> (usize, i128, i128) {
-        let free = self.rooms.free(index);
         let (mut scarce, mut slots) = (0, 0);
         for (column, steps) in shape.wants() {
-            let left = free[column] - steps;
+            let left = self.rooms.free[column][index] - steps;
             if column == SLOTS_COLUMN { slots = left } else { scarce += left }
         }
         (worker.kinds.saturating_sub(shape.wants().len()), scarce, slots)
@@ -95,10 +101,10 @@ impl Workers {
 
     /// Returns whether a worker could take a shape if it executed nothing.
     pub(super) fn could_take(&self, index: usize, shape: &Shape) -> bool {
-        let (worker, total) = (&self.workers[index], self.rooms.total(index));
+        let (worker, total) = (&self.workers[index], &self.rooms.total);
         worker.intake == Some(Intake::Open)
             && worker.has_labels(&shape.labels)
-            && shape.wants().all(|(column, steps)| steps <= total[column])
+            && shape.wants().all(|(column, steps)| steps <= total[column][index])
     }
 
     /// Reserves the room of a shape for the first work of a client. What is reserved for it stays where it
@@ -132,8 +138,8 @@ impl Workers {
     fn where_to_reserve(&self, turn: u64, shape: &Shape) -> Option<WorkerIndex> {
         let able = (0..self.workers.len()).filter(|index| self.could_take(*index, shape));
         let key = |index: usize| {
-            let free = self.rooms.free(index);
-            let missing = shape.wants().map(|(column, steps)| (steps - free[column]).max(0));
+            let free = &self.rooms.free;
+            let missing = shape.wants().map(|(column, steps)| (steps - free[column][index]).max(0));
             let missing: i128 = missing.sum();
             match &self.workers[index].reserved {
                 None => Some((false, missing, index)),

@@ -117,7 +117,7 @@ impl fmt::Display for Size {
 }
 
 /// What tells a kind of worker from others.
-type Key<'a> = (Vec<Lack>, &'a [i128], Vec<&'a Label>);
+type Key<'a> = (Vec<Lack>, Vec<i128>, Vec<&'a Label>);
 
 impl Workers {
     /// Returns what each kind of worker lacks for a demand, the kind that lacks the least first; nothing if
@@ -132,7 +132,7 @@ impl Workers {
             let mut lacks = self.unchangeable(index, asked);
             let key = match lacks[..] {
                 [] => (Vec::new(), self.rooms.total(index), self.pairs(index)),
-                _ => (lacks.clone(), &[][..], Vec::new()),
+                _ => (lacks.clone(), Vec::new(), Vec::new()),
             };
             if lacks.is_empty() {
                 lacks = self.temporary(index, asked);

@@ -206,6 +206,19 @@ fn what_no_worker_could_ever_take_is_told_with_the_nearest_worker_first() {
 }
 
 #[test]
+fn two_workers_are_two_digests() {
+    let digest = |on: &str| {
+        let mut world = World::of(&[("a", "slots=2"), ("b", "slots=2")]);
+        let works = ["@a", on].map(|wants| world.submit(0, &Wants::of(wants)));
+        world.settle();
+        works.into_iter().for_each(|work| world.end(0, work));
+        world.engines[0].engine.digest()
+    };
+    assert_eq!(digest("@a"), digest("@a"));
+    assert_ne!(digest("@a"), digest("@b"));
+}
+
+#[test]
 fn a_number_of_a_worker_that_is_gone_is_used_again() {
     let mut world = World::of(&[]);
     for number in 0..100 {

@@ -1,18 +1,20 @@
 //! The shapes that were refused, and the clients that could reserve no room.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{SLOTS_COLUMN, Shape, WorkerIndex, Workers};
+use super::{Reserved, Shape, WorkerIndex, Workers};
 use crate::ClientId;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watches {
-    /// The refused shapes, by turn, client, and the client's key.
-    shapes: BTreeMap<(u64, ClientId, u32), Watched>,
-    turns: BTreeMap<(ClientId, u32), u64>,
-    /// How many of them take no slot.
-    without_slots: usize,
+    /// The watches of each shape; vacant where no client watches.
+    groups: Vec<Group>,
+    by_shape: BTreeMap<Arc<Shape>, usize>,
+    vacant: Vec<usize>,
+    /// The watch of each client and each of its keys.
+    keys: BTreeMap<(ClientId, u32), Watch>,
     /// The clients that have no reservation although their first work was refused, by turn.
     unreserved: BTreeMap<(u64, ClientId), Arc<Shape>>,
     unreserved_turns: BTreeMap<ClientId, u64>,
@@ -25,13 +27,29 @@ pub(super) struct Watches {
     count: u64,
 }
 
+/// Those that watch for one shape.
 #[derive(Clone, Debug)]
-struct Watched {
+struct Group {
     shape: Arc<Shape>,
+    /// By turn, client, and the client's key.
+    members: BTreeMap<(u64, ClientId, u32), Member>,
+    /// A worker has got room since the watches with numbers up to this one began.
+    room_since: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
     /// Its number among all watches.
     number: u64,
-    /// A worker has got room for it since, but its client was not woken: others come first.
-    may_fit: bool,
+    /// Its client was woken since.
+    woken: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    turn: u64,
+    number: u64,
+    group: usize,
 }
 
 impl Watches {
@@ -59,25 +77,69 @@ impl Watches {
     }
 
     pub(super) fn forget(&mut self, client: ClientId) {
-        let keys = self.turns.range((client, 0)..=(client, u32::MAX));
-        let keys: Vec<_> = keys.map(|((_, key), turn)| (*key, *turn)).collect();
-        keys.into_iter().for_each(|(key, turn)| self.remove(turn, client, key));
+        let keys = self.keys.range((client, 0)..=(client, u32::MAX));
+        let keys: Vec<_> = keys.map(|((_, key), _)| *key).collect();
+        keys.into_iter().for_each(|key| self.remove(client, key));
         self.to_wake.retain(|one| *one != client);
     }
 
     fn insert(&mut self, turn: u64, client: ClientId, key: u32, shape: &Arc<Shape>) {
         self.count += 1;
-        self.without_slots += usize::from(shape.amount(SLOTS_COLUMN) == 0);
-        self.turns.insert((client, key), turn);
-        let watched = Watched { shape: shape.clone(), number: self.count, may_fit: false };
-        self.shapes.insert((turn, client, key), watched);
+        let (group, number) = (self.group(shape), self.count);
+        let member = Member { number, woken: false };
+        self.groups[group].members.insert((turn, client, key), member);
+        self.keys.insert((client, key), Watch { turn, number, group });
     }
 
-    fn remove(&mut self, turn: u64, client: ClientId, key: u32) {
-        self.turns.remove(&(client, key));
-        if let Some(Watched { shape, .. }) = self.shapes.remove(&(turn, client, key)) {
-            self.without_slots -= usize::from(shape.amount(SLOTS_COLUMN) == 0);
+    fn remove(&mut self, client: ClientId, key: u32) {
+        let Some(Watch { turn, group, .. }) = self.keys.remove(&(client, key)) else { return };
+        let Group { members, shape, .. } = &mut self.groups[group];
+        members.remove(&(turn, client, key));
+        if members.is_empty() {
+            self.by_shape.remove(shape);
+            self.vacant.push(group);
         }
+    }
+
+    /// Returns the group of a shape, which may be new.
+    fn group(&mut self, shape: &Arc<Shape>) -> usize {
+        if let Some(known) = self.by_shape.get(shape) {
+            return *known;
+        }
+        let group = Group { shape: shape.clone(), members: BTreeMap::new(), room_since: 0 };
+        let index = match self.vacant.pop() {
+            Some(index) => {
+                self.groups[index] = group;
+                index
+            }
+            None => {
+                self.groups.push(group);
+                self.groups.len() - 1
+            }
+        };
+        self.by_shape.insert(shape.clone(), index);
+        index
+    }
+
+    fn has_room(&self, watch: Watch) -> bool {
+        watch.number <= self.groups[watch.group].room_since
+    }
+}
+
+impl Group {
+    /// Returns the first that was not woken, with a turn up to `last` and a number up to `until`, behind
+    /// `after`.
+    fn next(
+        &self,
+        after: Option<(u64, ClientId, u32)>,
+        last: u64,
+        until: u64,
+    ) -> Option<(u64, ClientId, u32)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let members = self.members.range((begin, Bound::Unbounded));
+        let mut members = members.take_while(|((turn, ..), _)| *turn <= last);
+        let next = members.find(|(_, member)| !member.woken && member.number <= until);
+        next.map(|(place, _)| *place)
     }
 }
 
@@ -88,17 +150,21 @@ impl Workers {
         self.watches.insert(turn, client, key, shape);
     }
 
+    /// Returns the keys of the shapes of a client for which a worker has got room since they were refused.
+    pub(crate) fn fitting(&self, client: ClientId) -> impl Iterator<Item = u32> {
+        let watches = self.watches.keys.range((client, 0)..=(client, u32::MAX));
+        watches.filter(|(_, watch)| self.watches.has_room(**watch)).map(|((_, key), _)| *key)
+    }
+
     /// Returns whether no worker has got room for a shape since it was refused.
     pub(crate) fn lacks_room(&self, client: ClientId, key: u32) -> bool {
-        let turn = self.watches.turns.get(&(client, key));
-        turn.is_some_and(|turn| !self.watches.shapes[&(*turn, client, key)].may_fit)
+        let watch = self.watches.keys.get(&(client, key));
+        watch.is_some_and(|watch| !self.watches.has_room(*watch))
     }
 
     /// Ends the watch of a shape.
     pub(crate) fn unwatch(&mut self, client: ClientId, key: u32) {
-        if let Some(&turn) = self.watches.turns.get(&(client, key)) {
-            self.watches.remove(turn, client, key);
-        }
+        self.watches.remove(client, key);
     }
 
     /// Has the room at a worker offered to all that watch.
@@ -129,34 +195,44 @@ impl Workers {
         wakes.extend(self.call_for_reservation(id));
         let Self { workers, rooms, watches, .. } = self;
         let (worker, free) = (&workers[index], rooms.free(index));
-        // What woken clients leave, if each starts one work; it is offered again once they have searched.
-        let mut left = free.to_vec();
-        let mut woken: BTreeMap<ClientId, Vec<_>> = BTreeMap::new();
-        for (&(turn, client, key), watched) in &mut watches.shapes {
-            if free[SLOTS_COLUMN] <= 0 && watches.without_slots == 0 {
-                break;
-            }
-            let bound = worker.reserved.as_ref().filter(|one| one.turn < turn);
-            let reserved = |column| bound.map_or(0, |reserved| reserved.shape.amount(column));
-            let shape = &watched.shape;
-            let fits = |room: &[i128]| {
-                shape.wants().all(|(column, steps)| steps <= room[column] - reserved(column))
+        let reserved = worker.reserved.as_ref();
+        let mut heads = BTreeSet::new();
+        for &group in watches.by_shape.values() {
+            let Group { shape, .. } = &watches.groups[group];
+            let fits = |bound: Option<&Reserved>| {
+                let reserved = |column| bound.map_or(0, |one| one.shape.amount(column));
+                shape.wants().all(|(column, steps)| steps <= free[column] - reserved(column))
             };
-            if watched.number > until || !worker.has_labels(&shape.labels) || !fits(free) {
+            if !worker.has_labels(&shape.labels) || !fits(None) {
                 continue;
             }
-            watched.may_fit = true;
-            if let Some(keys) = woken.get_mut(&client) {
-                keys.push((turn, key));
-            } else if fits(&left) {
-                shape.wants().for_each(|(column, steps)| left[column] -= steps);
-                woken.insert(client, vec![(turn, key)]);
+            // Later turns are bound by what is reserved here.
+            let last = reserved.filter(|_| !fits(reserved)).map_or(u64::MAX, |one| one.turn);
+            let group_of = &mut watches.groups[group];
+            if group_of.members.first_key_value().is_some_and(|((turn, ..), _)| *turn <= last) {
+                group_of.room_since = group_of.room_since.max(until);
             }
+            let head = group_of.next(None, last, until);
+            heads.extend(head.map(|place| (place, group, last)));
         }
-        for (client, keys) in woken {
-            keys.into_iter().for_each(|(turn, key)| watches.remove(turn, client, key));
-            wakes.push(client);
+        // What woken clients leave, if each starts one work; it is offered again once they have searched.
+        let mut left = free;
+        let mut woken: BTreeSet<ClientId> = BTreeSet::new();
+        while let Some((place, group, last)) = heads.pop_first() {
+            let (_, client, _) = place;
+            let of = &mut watches.groups[group];
+            let fits = of.shape.wants().all(|(column, steps)| steps <= left[column]);
+            if !woken.contains(&client) && !fits {
+                // The others of this shape do not fit either.
+                continue;
+            }
+            of.members.get_mut(&place).expect("it watches").woken = true;
+            if woken.insert(client) {
+                of.shape.wants().for_each(|(column, steps)| left[column] -= steps);
+            }
+            heads.extend(of.next(Some(place), last, until).map(|next| (next, group, last)));
         }
+        wakes.extend(woken);
         wakes.len() > known
     }
 

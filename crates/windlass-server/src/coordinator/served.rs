@@ -346,6 +346,11 @@ impl ServedRun {
         self.state.schedule_mut().search_again();
     }
 
+    /// Searches again for a step that lacked room at workers, which may have some now.
+    pub(crate) fn search_placement(&mut self) {
+        self.state.schedule_mut().search_placement();
+    }
+
     /// Returns the limits of the store that its steps use.
     pub(crate) fn limits(&self) -> BTreeSet<String> {
         self.state.schedule().limits()

@@ -72,12 +72,9 @@ impl SharedCapacity {
         tree.occupy(client, worker, cost);
     }
 
-    /// Offers room at workers to the runs that wait for it. Returns whether one may have it now.
-    pub(crate) fn pass_on(&self) -> bool {
-        let inner = &mut *self.inner();
-        let passed = inner.tree.pass_on();
-        inner.woken.extend(&passed);
-        !passed.is_empty()
+    /// Offers room at workers to the runs that wait for it. Returns those that may have it now.
+    pub(crate) fn pass_on(&self) -> Vec<ClientId> {
+        self.inner().tree.pass_on()
     }
 
     /// Returns what each kind of worker lacks for a step if none could ever take it.

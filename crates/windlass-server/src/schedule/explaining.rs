@@ -67,10 +67,10 @@ impl Schedule {
                     self.refuse(grant, Vec::new()).expect("it was granted just now");
                 }
             }
-            if !self.capacity.shared().pass_on() {
+            if self.capacity.shared().pass_on().is_empty() {
                 return;
             }
-            self.search_again();
+            self.search_placement();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::WorkId;
+use windlass_core::{Input, WorkId};
 
 use super::{ItemNames, Schedule};
 use crate::service::taken_of_worker;
@@ -16,6 +16,11 @@ impl Schedule {
     /// Names the workers that the facts of a journal mean by numbers, before these are replayed.
     pub(crate) fn name_workers(&mut self, names: &[String]) {
         names.iter().for_each(|name| _ = self.engine.name_worker(name));
+    }
+
+    /// Searches again for a step that lacked room at workers, which may have some now.
+    pub(crate) fn search_placement(&mut self) {
+        self.apply(Input::RetryPlacement).expect("it can always search");
     }
 
     /// Returns the name of the worker at which a granted or running step is.

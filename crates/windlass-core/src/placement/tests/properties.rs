@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::world::{Wants, World, offer};
-use super::{Intake, id};
+use super::{Intake, WorkerOffer, id};
 use crate::{
     CapacityTree, Engine, EngineConfig, Extras, Outcome, Phase, Place, Random, Submission,
 };
@@ -36,14 +36,14 @@ const WANTS: [&str; 10] = [
 const CASES: u32 = 30;
 
 /// A worker with what was running there when a client reserved it.
-type Watched = (usize, String, BTreeSet<(usize, u64)>);
+type Watched = (WorkerOffer, String, BTreeSet<(usize, u64)>);
 
 struct Check {
     world: World,
     random: Random,
     /// Whether works go beside others. Which of them is ready first depends on the order of ends.
     beside: bool,
-    /// For each engine, the first work and its reservation.
+    /// For each engine, the first work and its reservation, while its worker has what it had.
     reserved: BTreeMap<usize, (u64, Watched)>,
 }
 
@@ -192,10 +192,23 @@ impl Check {
                 continue;
             };
             assert_eq!(world.offers[&at].intake, Intake::Open, "{at} takes nothing");
+            let offer = world.offers[&at].clone();
             let there = running.iter().filter(|(_, _, of)| *of == at);
             let there: BTreeSet<_> = there.map(|(i, work, _)| (*i, id(*work))).collect();
+            // What is more urgent comes before the owner, whenever it was submitted.
+            let priority = |id: u64| member.wants[id as usize - 1].priority;
+            let overtakes =
+                |(i, other): &(usize, u64)| *i == index && priority(*other) > priority(id(owner));
+            let known = self.reserved.get(&index);
+            if known.is_some_and(|(_, (_, _, since))| {
+                there.iter().any(|one| !since.contains(one) && overtakes(one))
+            }) {
+                self.reserved.remove(&index);
+            }
             match self.reserved.get_mut(&index) {
-                Some((known, (_, known_at, since))) if *known == id(owner) && *known_at == at => {
+                Some((known, (had, known_at, since)))
+                    if *known == id(owner) && *known_at == at && *had == offer =>
+                {
                     since.retain(|one| there.contains(one));
                     let short = member.engine.shortages(&world.tree, owner);
                     let mine = member.engine.first_in_queue() == Some(owner);
@@ -206,7 +219,7 @@ impl Check {
                         id(owner)
                     );
                 }
-                _ => drop(self.reserved.insert(index, (id(owner), (index, at, there)))),
+                _ => drop(self.reserved.insert(index, (id(owner), (offer, at, there)))),
             }
         }
     }

@@ -131,10 +131,14 @@ impl World {
     }
 
     fn wake(&mut self, clients: &[ClientId]) {
-        for client in clients {
-            let of = self.engines.iter().position(|one| one.engine.client() == *client);
-            self.woken.insert(of.expect("each client is an engine"));
-        }
+        clients.iter().for_each(|client| self.search(*client, Input::RetrySearch));
+    }
+
+    fn search(&mut self, client: ClientId, search: Input) {
+        let of = self.engines.iter().position(|one| one.engine.client() == client);
+        let index = of.expect("each client is an engine");
+        self.woken.insert(index);
+        self.call(index, |engine, world| engine.apply(world, search)).expect("it can search");
     }
 
     pub(super) fn call<T>(
@@ -194,14 +198,13 @@ impl World {
     /// Has engines search, one start at a time and in turn, until none is woken.
     pub(super) fn settle(&mut self) {
         loop {
-            let passed = self.tree.pass_on();
-            self.wake(&passed);
+            for client in self.tree.pass_on() {
+                self.search(client, Input::RetryPlacement);
+            }
             if self.woken.is_empty() {
                 return;
             }
             while let Some(index) = self.woken.pop_first() {
-                self.call(index, |engine, world| engine.apply(world, Input::RetrySearch))
-                    .expect("it can always search");
                 while self.start_next(index) {}
             }
         }

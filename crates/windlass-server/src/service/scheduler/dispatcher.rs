@@ -242,6 +242,13 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Offers room at workers to the runs that wait for it. Returns whether one may have it.
+    fn offer_workers(&mut self) -> bool {
+        let clients = self.host.capacity.pass_on();
+        clients.iter().for_each(|client| self.runs.offer_workers(*client));
+        !clients.is_empty()
+    }
+
     /// Has the runs start steps, one at a time and in turn, until none finds room for another. Adds those
     /// that have decided something to `open`. Returns whether a step has started that holds some of a limit.
     fn start_in_turn(
@@ -252,13 +259,13 @@ impl Dispatcher {
     ) -> Result<bool, StoreError> {
         let mut has_started = false;
         // Before a run searches, all room at workers is offered to those that have waited for it.
-        self.host.capacity.pass_on();
+        self.offer_workers();
         loop {
             for client in self.host.capacity.take_woken() {
                 self.runs.wake(client);
             }
             let Some(id) = self.runs.next_in_turn() else {
-                match self.host.capacity.pass_on() {
+                match self.offer_workers() {
                     true => continue,
                     false => return Ok(has_started),
                 }

@@ -118,6 +118,14 @@ impl Runs {
         }
     }
 
+    /// Notes that workers may have room that a client of the shared capacity lacked.
+    pub(super) fn offer_workers(&mut self, client: ClientId) {
+        if let Some(id) = self.by_client.get(&client) {
+            self.served.get_mut(id).expect("it has a client").search_placement();
+            self.turns.want(id);
+        }
+    }
+
     /// Takes the run whose turn it is.
     pub(super) fn next_in_turn(&mut self) -> Option<String> {
         self.turns.next()
