@@ -207,15 +207,15 @@ fn what_no_worker_could_ever_take_is_told_with_the_nearest_worker_first() {
 
 #[test]
 fn two_workers_are_two_digests() {
-    let digest = |on: &str| {
-        let mut world = World::of(&[("a", "slots=2"), ("b", "slots=2")]);
-        let works = ["@a", on].map(|wants| world.submit(0, &Wants::of(wants)));
+    let digest = |slots: &str| {
+        let mut world = World::of(&[("a", slots), ("b", "slots=9")]);
+        let works = [(); 2].map(|()| world.submit(0, &Wants::default()));
         world.settle();
         works.into_iter().for_each(|work| world.end(0, work));
         world.engines[0].engine.digest()
     };
-    assert_eq!(digest("@a"), digest("@a"));
-    assert_ne!(digest("@a"), digest("@b"));
+    assert_eq!(digest("slots=2"), digest("slots=3"), "both were at a");
+    assert_ne!(digest("slots=2"), digest("slots=1"), "the second one was at b");
 }
 
 #[test]
