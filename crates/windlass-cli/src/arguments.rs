@@ -373,6 +373,11 @@ pub(crate) enum Verb {
     /// Write a windlass.toml to start from
     #[command(after_help = "Example:\n  windlass init && windlass run")]
     Init,
+    /// Look for what is wrong with the store, its database, its workers and this machine's disk
+    #[command(
+        after_help = "Examples:\n  windlass doctor\n  windlass doctor --json\n\nThe exit code is 1 if something is wrong."
+    )]
+    Doctor,
     /// List the runs that have not ended
     #[command(after_help = "Examples:\n  windlass ps\n  windlass ps --json")]
     Ps,

@@ -21,7 +21,7 @@ use crate::queue::{OtherQueue, UsedTwice};
 use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::state::{GroupOfDatabase, PasswordShown};
-use crate::store::GroupError;
+use crate::store::{GroupError, NotInDatabase};
 use crate::workflow_file::{DirError, FileError};
 
 /// The exit of the command.
@@ -182,6 +182,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<StillRunning>()
         || failure.is::<DirError>()
         || failure.is::<GroupError>()
+        || failure.is::<NotInDatabase>()
         || failure.is::<OtherQueue>()
         || failure.is::<UsedTwice>()
         || failure.is::<GroupOfDatabase>()

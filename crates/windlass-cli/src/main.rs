@@ -11,6 +11,7 @@ mod clean;
 mod completions;
 mod diagnostics;
 mod display;
+mod doctor;
 mod events;
 mod exit;
 mod graph;
@@ -130,6 +131,7 @@ fn carry_out(arguments: &Arguments) -> Exit {
             let from = events::FirstEvent::of(*after, *follow && !*all);
             events::events(state, patterns, from, *follow, form)
         }
+        Verb::Doctor => doctor::doctor(state, form),
         Verb::Ps => ps::ps(state, form),
         Verb::History(history) => ps::history(state, history, form),
         Verb::Show(show) => show::show(state, show, form),

@@ -87,7 +87,7 @@ pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<
 }
 
 /// Returns the URL of the database that has the store, if it is in one.
-fn database(state: Option<&Path>) -> Result<Option<&str>, PasswordShown> {
+pub(crate) fn database(state: Option<&Path>) -> Result<Option<&str>, PasswordShown> {
     let Some(url) = state.and_then(Path::to_str).filter(|url| is_database(url)) else {
         return Ok(None);
     };

@@ -1,5 +1,6 @@
 //! `windlass store init`: creates a store, also one that several users share.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,9 @@ use std::process::Command;
 use rustix::process::{Gid, getegid, geteuid, getgroups};
 use serde::Serialize;
 use thiserror::Error;
-use windlass_server::{Access, is_database, user_name, without_password};
+use windlass_server::{
+    Access, CheckedRights, Rights, check_rights, grant, is_database, user_name, without_password,
+};
 
 use crate::arguments::{Form, StoreArguments, StoreVerb};
 use crate::exit::Exit;
@@ -68,7 +71,13 @@ pub(crate) fn store(
     arguments: &StoreArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let StoreVerb::Init { group } = &arguments.verb;
+    let group = match &arguments.verb {
+        StoreVerb::Init { group } => group,
+        StoreVerb::Grant { role, rights } => {
+            return grant_rights(state, role, rights.rights(), form);
+        }
+        StoreVerb::Check => return check(state, form),
+    };
     let gid = match group {
         Some(group) => Some(usable_gid(group)?),
         None => system.then(|| getegid().as_raw()),
@@ -84,6 +93,66 @@ pub(crate) fn store(
         Form::Text => made.text(),
     });
     Ok(Exit::Success)
+}
+
+/// Gives an account of a database rights to the store there.
+fn grant_rights(
+    state: Option<&Path>,
+    role: &str,
+    rights: Rights,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    grant(state::database(state)?.ok_or(NotInDatabase)?, role, rights)?;
+    match form {
+        Form::Json => print(&json("granted", &Granted { role, rights: rights.to_string() })),
+        Form::Text => eprintln!("{role} may {rights}"),
+    }
+    Ok(Exit::Success)
+}
+
+/// Shows what this account may do with the store in a database, and what it lacks.
+fn check(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
+    let checked = check_rights(state::database(state)?.ok_or(NotInDatabase)?)?;
+    let CheckedRights { account, rights, lacks } = &checked;
+    let rights = rights.map(|rights| rights.to_string());
+    match form {
+        Form::Json => {
+            let lacks = lacks.iter().map(|(rights, lacks)| (rights.to_string(), lacks)).collect();
+            print(&json("rights", &RightsJson { account, rights, lacks }));
+        }
+        Form::Text => {
+            print(&match &rights {
+                Some(rights) => format!("{account} may {rights}\n"),
+                None => format!("{account} may not even look\n"),
+            });
+            for (rights, lacks) in lacks {
+                print(&format!("to {rights}, it lacks {}\n", lacks.join(", ")));
+            }
+        }
+    }
+    Ok(if checked.rights.is_some() { Exit::Success } else { Exit::Failed })
+}
+
+/// A store in a directory has no accounts.
+#[derive(Debug, Error)]
+#[error(
+    "this is for stores in databases; who may use a store in a directory is decided by its group: windlass store init --group NAME"
+)]
+pub(crate) struct NotInDatabase;
+
+#[derive(Serialize)]
+struct Granted<'a> {
+    role: &'a str,
+    rights: String,
+}
+
+#[derive(Serialize)]
+struct RightsJson<'a> {
+    account: &'a str,
+    /// The most that the account may do.
+    rights: Option<String>,
+    /// What it lacks for each that it may not do.
+    lacks: BTreeMap<String, &'a Vec<String>>,
 }
 
 /// The created store, for programs.

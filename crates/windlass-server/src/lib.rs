@@ -41,6 +41,7 @@ mod channel;
 mod clock;
 mod command;
 mod coordinator;
+mod doctor;
 mod ended;
 mod events;
 #[cfg(windlass_faults)]
@@ -84,6 +85,7 @@ pub use coordinator::{
     Ask, AttachedRun, Change, Coordinator, End, FollowEnd, FoundRun, Pause, RunError, StepStatus,
     Update, ask, ask_to_pause, ask_to_retry,
 };
+pub use doctor::{Diagnosis, Finding, Note, diagnose};
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
@@ -113,8 +115,8 @@ pub use windlass_core::{
     Timestamp, Token, Unprintable, WorkState, WorkerKind, is_unprintable, nearest, some_of,
 };
 pub use windlass_store::{
-    Access, AttemptEnd, Blocker, Event, HoldState, Leftover, LimitError, LimitItems, LimitKind,
-    NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome, RunRecord, Store,
-    StoreError, StoreOpener, StoredLease, StoredWaiter, check_limit_name, check_name, is_database,
-    without_password,
+    Access, AttemptEnd, Blocker, CheckedRights, Event, HoldState, Leftover, LimitError, LimitItems,
+    LimitKind, NameView, Network, Process, Refused, Rights, RunEnd, RunListing, RunOutcome,
+    RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredWaiter, check_limit_name,
+    check_name, check_rights, grant, is_database, without_password,
 };

@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::examine::Examined;
 use crate::log::LogStore;
 use crate::tables::Tables;
 use crate::wakeup::{Topic, Wakeup};
@@ -79,6 +80,11 @@ pub trait Backend: Send {
     /// Returns the logs of orders that are kept here; none if they are only in files.
     fn logs(&mut self) -> Option<&mut dyn LogStore> {
         None
+    }
+
+    /// Looks at the state of the backend.
+    fn examine(&mut self) -> Result<Examined, StoreError> {
+        Ok(Examined::Memory)
     }
 
     /// Returns a function that opens further connections to the same place, for other threads.

@@ -45,6 +45,7 @@ mod backend;
 mod clock;
 mod encoding;
 mod error;
+mod examine;
 mod layout;
 mod lease;
 mod lease_group;
@@ -67,12 +68,15 @@ mod wal;
 mod words;
 mod writer_wait;
 
-pub use self::postgres::{Postgres, is_database, without_password};
+pub use self::postgres::{
+    CheckedRights, Postgres, Rights, check_rights, grant, is_database, without_password,
+};
 pub use access::Access;
 pub use backend::{Backend, Durability, Opener, TransactionBody};
 pub use clock::{BootClock, Clock, ClockReading, DatabaseClock, Frame, ManualClock, ServerTime};
 pub use encoding::{DecodeError, RunBase, decode, encode};
 pub use error::{DiskFault, StoreError};
+pub use examine::{Examined, ExaminedDatabase, ExaminedFile};
 pub use lease::{
     HoldState, LimitItems, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,
 };

@@ -6,6 +6,8 @@
 //! is asked what has become of it. Commits are always synced: a holder may outlive a crash of the server.
 
 mod begin;
+mod examine;
+mod grants;
 mod link;
 mod listener;
 mod logs;
@@ -24,6 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::begin::{begin, first_time};
+pub use self::grants::{CheckedRights, Rights, check_rights, grant};
 use self::listener::{Listener, notification};
 use self::session::Session;
 use self::tables::PostgresTables;
@@ -33,6 +36,7 @@ use self::wait::Wait;
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::clock::ServerTime;
 use crate::error::StoreError;
+use crate::examine::Examined;
 use crate::log::LogStore;
 use crate::wakeup::{Topic, Wakeup};
 use crate::writer_wait::OnWait;
@@ -259,6 +263,12 @@ impl Backend for Postgres {
                 Err(Failure::Repeatable(error) | Failure::Final(error)) => return Err(error),
             }
         }
+    }
+
+    fn examine(&mut self) -> Result<Examined, StoreError> {
+        let target = Arc::clone(&self.target);
+        let examined = self.beside(|session| examine::examine(session, &target))?;
+        Ok(Examined::Database(Box::new(examined)))
     }
 
     fn logs(&mut self) -> Option<&mut dyn LogStore> {

@@ -34,6 +34,7 @@ use self::writer_lock::{Awaited, UNTOLD, Wait, WriterLock};
 use crate::access::Access;
 use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::{DiskFault, StoreError};
+use crate::examine::{Examined, ExaminedFile};
 use crate::layout;
 use crate::wakeup::{Topic, Wakeup, WakeupDir};
 use crate::writer_wait::{OnWait, WriterWait};
@@ -210,6 +211,19 @@ impl Backend for Sqlite {
             body(&SqliteTables::new(&transaction))
         })();
         result.map_err(|error| classify(error, &self.path))
+    }
+
+    fn examine(&mut self) -> Result<Examined, StoreError> {
+        let length = |path: &Path| path.metadata().map_or(0, |file| file.len());
+        let mut wal = self.path.clone().into_os_string();
+        wal.push("-wal");
+        Ok(Examined::File(ExaminedFile {
+            bytes: length(&self.path),
+            wal_bytes: length(Path::new(&wal)),
+            network: file::network_of(&self.dir),
+            version: rusqlite::version(),
+            path: self.path.clone(),
+        }))
     }
 
     fn opener(&self) -> Opener {

@@ -12,6 +12,7 @@ use crate::access::{self, Access};
 use crate::backend::{Backend, Durability, Opener};
 use crate::clock::{BootClock, Clock, ClockReading, DatabaseClock};
 use crate::error::StoreError;
+use crate::examine::Examined;
 use crate::layout;
 use crate::log::LogStore;
 use crate::memory::Memory;
@@ -307,6 +308,11 @@ impl Store {
     /// Returns every name that has a holder or a waiter.
     pub fn overview(&mut self) -> Result<Vec<NameView>, StoreError> {
         self.read(|tx| tx.leases().overview())
+    }
+
+    /// Looks at the state of what has the store.
+    pub fn examine(&mut self) -> Result<Examined, StoreError> {
+        self.backend.examine()
     }
 
     /// Returns the logs of orders that the store keeps; none if they are only in files.

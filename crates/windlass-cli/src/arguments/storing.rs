@@ -1,6 +1,7 @@
 //! The arguments of `windlass store`.
 
 use clap::{Args, Subcommand};
+use windlass_server::Rights;
 
 #[derive(Args)]
 pub(crate) struct StoreArguments {
@@ -19,4 +20,45 @@ pub(crate) enum StoreVerb {
         #[arg(long, value_name = "NAME")]
         group: Option<String>,
     },
+    /// Give an account of the database the rights that it needs, and no others
+    #[command(
+        after_help = "Examples:\n  windlass store grant monitor --read\n  windlass store grant alice --operate\n  windlass store grant fleet --work\n\nThe account exists already, and none of them may change the tables. May be repeated."
+    )]
+    Grant {
+        /// The account
+        role: String,
+
+        #[command(flatten)]
+        rights: RightsArguments,
+    },
+    /// Show what your account may do with the store in a database
+    #[command(after_help = "Example:\n  windlass store check")]
+    Check,
+}
+
+/// The rights that an account gets.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct RightsArguments {
+    /// Look at everything
+    #[arg(long)]
+    read: bool,
+
+    /// Use all verbs
+    #[arg(long)]
+    operate: bool,
+
+    /// Be a scheduler or a worker, too
+    #[arg(long)]
+    work: bool,
+}
+
+impl RightsArguments {
+    pub(crate) fn rights(&self) -> Rights {
+        match self {
+            Self { work: true, .. } => Rights::Work,
+            Self { operate: true, .. } => Rights::Operate,
+            _ => Rights::Read,
+        }
+    }
 }

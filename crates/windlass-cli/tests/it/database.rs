@@ -3,6 +3,8 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::process::Command;
+
 use windlass_sim::postgres::Server;
 
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
@@ -144,4 +146,55 @@ fn a_url_that_cannot_be_used_is_refused_without_showing_its_password() {
         let said = ends_with(&bench, code, url, &["ps"]);
         assert!(said.contains(why) && !said.contains("secret"), "{said}");
     }
+}
+
+#[test]
+fn doctor_says_what_holds_and_what_is_wrong() {
+    let Some((bench, url)) = bench("[step.a]\nrun = \"true\"") else { return };
+    let said = ends_with(&bench, 0, &url, &["doctor"]);
+    for about in ["server: ", "standby: none", "clock: ", "connections: ", "workers: 0", "disk: "] {
+        assert!(said.contains(about), "{about}: {said}");
+    }
+    assert!(said.ends_with("nothing is wrong\n"), "{said}");
+    ends_with(&bench, 0, &url, &["submit", "flow.toml"]);
+    let said = ends_with(&bench, 1, &url, &["doctor", "--json"]);
+    said.lines().for_each(crate::looking::json::check_line);
+    assert!(said.contains("1 run waits, and no scheduler is running"), "{said}");
+}
+
+#[test]
+fn an_account_may_do_what_it_was_given_and_no_more() {
+    let Some((bench, url)) = bench("[step.a]\nrun = \"true\"") else { return };
+    let role = format!("role_{}", url.rsplit('_').next().expect("a number"));
+    let place = url.split_once("&schema=").expect("it names one").0;
+    let mut created = Command::new("psql");
+    created.args([place, "-c", &format!("CREATE ROLE {role} LOGIN")]);
+    assert!(created.output().expect("psql is there").status.success());
+    let theirs = url.replace("windlass@", &format!("{role}@"));
+    let denied = "permission denied";
+    assert!(ends_with(&bench, 69, &theirs, &["ps"]).contains(denied));
+    assert!(ends_with(&bench, 1, &theirs, &["store", "check"]).contains("may not even look"));
+    ends_with(&bench, 0, &url, &["store", "grant", &role, "--read"]);
+    ends_with(&bench, 0, &theirs, &["ps"]);
+    assert!(ends_with(&bench, 69, &theirs, &["emit", "e"]).contains(denied));
+    let checked = ends_with(&bench, 0, &theirs, &["store", "check"]);
+    assert!(
+        checked.starts_with(&format!("{role} may read\nto operate, it lacks INSERT on ")),
+        "{checked}"
+    );
+    ends_with(&bench, 0, &url, &["store", "grant", &role, "--operate"]);
+    ends_with(&bench, 0, &theirs, &["emit", "e"]);
+    ends_with(&bench, 0, &theirs, &["lock", "x", "--", "true"]);
+    ends_with(&bench, 0, &theirs, &["limits", "set", "gpu=2"]);
+    ends_with(&bench, 0, &theirs, &["run", "flow.toml"]);
+    ends_with(&bench, 0, &theirs, &["submit", "flow.toml"]);
+    ends_with(&bench, 0, &theirs, &["prune", "--keep", "0"]);
+    let checked = ends_with(&bench, 0, &theirs, &["store", "check"]);
+    assert!(checked.contains("to work, it lacks INSERT on log_chunk"), "{checked}");
+    ends_with(&bench, 0, &url, &["store", "grant", &role, "--work"]);
+    let said = ends_with(&bench, 0, &theirs, &["run", "--detach", "flow.toml"]);
+    ends_with(&bench, 0, &theirs, &["wait", said.lines().next().expect("its id")]);
+    ends_with(&bench, 0, &theirs, &["log", "last"]);
+    ends_with(&bench, 0, &url, &["store", "grant", &role, "--read"]);
+    assert!(ends_with(&bench, 69, &theirs, &["emit", "e"]).contains(denied), "less than before");
 }

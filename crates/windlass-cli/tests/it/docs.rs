@@ -251,6 +251,10 @@ const INSTEAD: &[(&str, &str)] = &[
     ("windlass worker --slots 16", "windlass worker --slots 16 --idle 2s &"),
     // Never ends by itself.
     ("windlass events -f 'approval:**'", "windlass events 'approval:**'"),
+    ("windlass store grant monitor --read", "true"),
+    ("windlass store grant alice --operate", "true"),
+    ("windlass store grant fleet --work", "true"),
+    ("windlass store check", "true"),
     // No worker is running; `elsewhere.rs` has their tests.
     ("windlass workers cordon gpu1", "windlass workers"),
     ("windlass workers uncordon gpu1", "windlass workers"),

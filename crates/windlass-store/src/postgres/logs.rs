@@ -99,7 +99,7 @@ impl LogStore for Postgres {
 
 impl Postgres {
     /// Runs statements that do not take the writers' turn. None of them is repeated.
-    fn beside<T>(
+    pub(super) fn beside<T>(
         &mut self,
         act: impl FnOnce(&Session) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {

@@ -107,11 +107,15 @@ impl Target {
         self::error(&self.shown, error)
     }
 
+    /// Returns whether connections do not leave this machine.
+    pub(super) fn is_local(&self) -> bool {
+        self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)))
+    }
+
     /// Returns what checks the certificate of the server: against the file of the URL, else against the
     /// certificates that this system trusts. None for a connection without TLS.
     pub(super) fn tls(&self) -> Result<Option<MakeRustlsConnect>, StoreError> {
-        let is_local = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-        if is_local || self.config.get_ssl_mode() == SslMode::Disable {
+        if self.is_local() || self.config.get_ssl_mode() == SslMode::Disable {
             return Ok(None);
         }
         let unusable = |why: String| StoreError::Database { database: self.shown.clone(), why };

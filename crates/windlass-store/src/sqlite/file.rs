@@ -39,9 +39,13 @@ const NETWORKS: [(u64, &str); 9] = [
     (0x0116_1970, "gfs2"),
 ];
 
+/// Returns the network file system that a directory is on, if it is on one.
+pub(super) fn network_of(dir: &Path) -> Option<&'static str> {
+    statfs(dir).ok().and_then(|found| network(found.f_type as u64))
+}
+
 pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
-    let Ok(found) = statfs(dir) else { return Ok(()) };
-    match network(found.f_type as u64) {
+    match network_of(dir) {
         Some(kind) => Err(StoreError::NetworkFileSystem { path: dir.to_owned(), kind }),
         None => Ok(()),
     }

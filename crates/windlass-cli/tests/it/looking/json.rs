@@ -86,11 +86,22 @@ fn every_line_matches_the_schema() {
         lines.call(&live.bench, arguments);
     }
     lines.call(bench, &["store", "init"]);
+    lines.call(bench, &["doctor"]);
     other_verbs(&mut lines);
     // Seen elsewhere: what needs a run that waits is in `json.rs`.
     let rare = ["left_out", "notice", "waits", "cancel_asked", "decided"];
     // Those need a service: `service.rs`.
-    let served = ["submitted", "ended", "worker", "worker_asked", "pause_asked", "unpause_asked"];
+    let served = [
+        "submitted",
+        "ended",
+        "worker",
+        "worker_asked",
+        "finding",
+        "granted",
+        "rights",
+        "pause_asked",
+        "unpause_asked",
+    ];
     let rare: Vec<_> = rare.into_iter().chain(served).map(str::to_owned).collect();
     let queues = ["added", "remove_asked", "step_ended", "queue_idle", "queue", "queue_step"]
         .map(str::to_owned);
