@@ -221,9 +221,8 @@ impl HeldNames {
     /// Sends heartbeats until `stop` is closed, or until the lease is lost.
     fn go_on(&self, opener: &StoreOpener, stop: &Stop) -> Option<Lost> {
         let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
-        let mut good = self.since;
         let mut due = self.since.after(self.first());
-        let mut connection = None;
+        let mut kept = Kept { good: self.since, connection: None, is_attached: false };
         loop {
             let next = max_hold.map_or(due, |most| due.min(self.since.after(most)));
             // A pause does not count the time that the machine sleeps.
@@ -238,10 +237,10 @@ impl HeldNames {
             if sent < due {
                 continue;
             }
-            match self.send(opener, &mut connection, &mut good, stop) {
-                Ok(true) => (good, due) = (sent, sent.after(heartbeat_timeout / 3)),
+            match self.send(opener, &mut kept, stop) {
+                Ok(true) => (kept.good, due) = (sent, sent.after(heartbeat_timeout / 3)),
                 Ok(false) => return Some(Lost::Expired),
-                Err(_) if is_late(good, heartbeat_timeout) => return Some(Lost::Unreachable),
+                Err(_) if is_late(kept.good, heartbeat_timeout) => return Some(Lost::Unreachable),
                 Err(_) => due = fence::now().after(AGAIN.min(heartbeat_timeout / 12)),
             }
         }
@@ -249,19 +248,14 @@ impl HeldNames {
 
     /// Sends one heartbeat for every name. Returns whether all are still held. Moves `good` while no
     /// process can write and the leases are kept.
-    fn send(
-        &self,
-        opener: &StoreOpener,
-        connection: &mut Option<Store>,
-        good: &mut Timestamp,
-        stop: &Stop,
-    ) -> Result<bool, StoreError> {
-        let first = connection.is_none();
+    fn send(&self, opener: &StoreOpener, kept: &mut Kept, stop: &Stop) -> Result<bool, StoreError> {
+        let Kept { good, connection, is_attached } = kept;
         let store = match connection {
             Some(store) => store,
             None => connection.insert(opener.open()?),
         };
         let LeaseTerms { heartbeat_timeout: timeout, max_hold } = self.terms;
+        let began = fence::now();
         let mut on_wait = |wait: &dyn WriterWait| {
             let now = fence::now();
             let overheld = max_hold.is_some_and(|most| now.since(self.since) >= most);
@@ -273,22 +267,40 @@ impl HeldNames {
             }
             stop.during_wait(timeout)
         };
+        let group = self.group.filter(|_| !*is_attached);
         let sent = store.transact_while(Durability::Process, &mut on_wait, |transaction| {
             let mut held = true;
             for (name, token) in &self.names {
                 let answer = transaction.leases().heartbeat(name, &self.holder, *token)?;
                 held &= answer == Answer::Refreshed;
-                if let Some(group) = self.group.filter(|_| first && held) {
+                if let Some(group) = group.filter(|_| held) {
                     transaction.leases().attach(name, &self.holder, *token, group)?;
                 }
             }
             Ok(held)
         });
-        if sent.is_err() {
-            *connection = None;
+        *is_attached |= sent.is_ok();
+        if let Err(error) = &sent {
+            // On a full disk no process can write, and the next that can has to know of this one.
+            if error.is_full() && !is_late(*good, timeout) && store.keep_leases() {
+                *good = (*good).max(began);
+            }
+            // This connection may write nothing any more. On a full disk there may be no other.
+            if let Ok(other) = opener.open() {
+                *connection = Some(other);
+            }
         }
         sent
     }
+}
+
+/// How far the heartbeats for one holder have come.
+struct Kept {
+    /// From when the last good one counts.
+    good: Timestamp,
+    connection: Option<Store>,
+    /// Whether the store knows where the command runs.
+    is_attached: bool,
 }
 
 /// Returns what opens connections for heartbeats.

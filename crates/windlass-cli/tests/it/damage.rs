@@ -266,6 +266,26 @@ fn a_full_disk_is_69_and_what_was_acknowledged_is_there() {
     assert_eq!(lines[3], "code 0", "{text}{}", stderr(&output));
 }
 
+/// The disk stays full for longer than the lock would live without heartbeats.
+#[test]
+fn a_lock_is_held_while_the_disk_is_full() {
+    let bench = Bench::new();
+    let script = r#"
+        mkdir disk; mount -t tmpfs -o size=2m tmpfs disk; export WINDLASS_STATE=disk/state
+        "$WINDLASS" emit first > /dev/null
+        set +e
+        "$WINDLASS" lock x --heartbeat-timeout 3s -- \
+            sh -c 'touch held; until test -e enough; do sleep 0.05; done; echo done' &
+        until test -e held; do sleep 0.01; done
+        head -c 3000000 /dev/zero > disk/filler 2> /dev/null
+        sleep 4
+        rm disk/filler
+        "$WINDLASS" lock -n x -- echo both; echo other $?
+        touch enough; wait $!; echo code $?"#;
+    let Some(output) = in_namespace(&bench, script) else { return };
+    assert_eq!(stdout(&output), "other 75\ndone\ncode 0\n", "{}", stderr(&output));
+}
+
 #[test]
 fn a_full_disk_has_room_again_once_runs_with_logs_are_forgotten() {
     let bench = Bench::new();
