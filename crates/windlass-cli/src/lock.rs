@@ -103,9 +103,13 @@ pub(crate) fn report_wait(store: &StoreOpener, needs: &[Need], refused: &Refused
 /// Prints that processes which another user has left running keep a name.
 fn report_leftover(leftover: &Leftover) {
     let Leftover { name, uid, left, .. } = leftover;
-    let user = uid.map_or_else(|| "another user".to_owned(), user_name);
+    let may = match uid.map(|uid| (uid, user_name(uid))) {
+        Some((0, root)) => root,
+        Some((_, user)) => format!("{user} or root"),
+        None => "another user or root".to_owned(),
+    };
     eprintln!(
-        "windlass: {name}: the holder has ended or hangs, and only {user} or root may end the \
+        "windlass: {name}: the holder has ended or hangs, and only {may} may end the \
          processes it left running; the lease expires in {} at most",
         span(*left)
     );
