@@ -32,7 +32,10 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
-pub(crate) use queueing::{AddArguments, QueueArguments, RemoveArguments, WaitArguments};
+pub(crate) use queueing::{
+    AddArguments, EditArguments, MoveArguments, QueueArguments, RemoveArguments, StepNumber,
+    WaitArguments,
+};
 pub(crate) use serving::{
     ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments, WorkersVerb,
 };
@@ -319,6 +322,16 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass queue\n  windlass queue default\n  windlass queue default --slots 4"
     )]
     Queue(QueueArguments),
+    /// Change a step of a queue that has not begun
+    #[command(
+        after_help = "Examples:\n  windlass edit default/17 -- make test-all\n  windlass edit default/17 --priority 5 --timeout 1h\n  windlass edit default/17 --in 0s\n\nWhat is not named stays, such as the directory of the command and the steps that it follows."
+    )]
+    Edit(EditArguments),
+    /// Move a step of a queue that has not begun
+    #[command(
+        after_help = "Examples:\n  windlass move default/17 --first\n  windlass move default/17 --before 12\n\nSteps of a larger priority still come first, and a step that follows others waits for them."
+    )]
+    Move(MoveArguments),
     /// Remove steps that have not begun from a queue
     #[command(
         after_help = "Example:\n  windlass remove default/17 default/18\n\nSteps that follow them are blocked."

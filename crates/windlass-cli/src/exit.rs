@@ -17,7 +17,7 @@ use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::messages::printable;
-use crate::queue::{OtherQueue, UsedTwice};
+use crate::queue::{NothingToEdit, OtherQueue, UsedTwice};
 use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::state::{GroupOfDatabase, PasswordShown};
@@ -185,6 +185,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<NotInDatabase>()
         || failure.is::<OtherQueue>()
         || failure.is::<UsedTwice>()
+        || failure.is::<NothingToEdit>()
         || failure.is::<GroupOfDatabase>()
         || failure.is::<PasswordShown>()
 }

@@ -99,6 +99,8 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Attach { run, output } => run::attach(state, run, shown(output)),
         Verb::Wait(wait) => submit::wait(state, wait, form),
         Verb::Add(add) => queue::add(state, add, form),
+        Verb::Edit(edit) => queue::edit(state, edit, form),
+        Verb::Move(to) => queue::move_step(state, to, form),
         Verb::Remove(remove) => queue::remove(state, remove, form),
         Verb::Queue(queue) => queue::queue(state, queue, form),
         Verb::Serve(serve) => serve::serve(state, serve, form),

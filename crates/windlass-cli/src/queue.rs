@@ -1,18 +1,21 @@
-//! `windlass add` and `windlass queue`: commands that a service executes one by one.
+//! `windlass add`, `queue`, `edit`, `move` and `remove`: commands that a service executes one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io;
 use std::num::NonZero;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::queue::{self, Addition, QueueError};
-use windlass_server::{Explanation, RunView, StepState, Store};
+use windlass_server::queue::{self, Addition, Edit, QueueError, Spot};
+use windlass_server::{Amount, Explanation, RunView, StepState, Store};
 
-use crate::arguments::{AddArguments, Form, QueueArguments, RemoveArguments};
+use crate::arguments::{
+    AddArguments, EditArguments, Form, MoveArguments, QueueArguments, RemoveArguments, StepNumber,
+};
 use crate::exit::Exit;
 use crate::look::{ending, json_word, step_ink, took};
 use crate::output::{json, print};
@@ -38,6 +41,11 @@ pub(crate) struct OtherQueue {
     other: String,
 }
 
+/// A step was to be changed, and nothing was given that it should be.
+#[derive(Debug, ThisError)]
+#[error("nothing to change: give a flag, or a command after --")]
+pub(crate) struct NothingToEdit;
+
 /// Two amounts of one limit were to be taken.
 #[derive(Debug, ThisError)]
 #[error("--use {limit} is given twice; write the whole amount once")]
@@ -61,21 +69,8 @@ pub(crate) fn add(
         queue, after, at, delay, name, locks, uses, priority, retry, timeout, ..
     } = arguments;
     let AddArguments { env, command, .. } = arguments;
-    let delay = delay.map(|delay| i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
-    let start = delay.map(|delay| Times::now().now_ms.saturating_add(delay)).or(*at);
     let mut store = state::open(state)?;
-    for step in after {
-        if let Some(other) = step.queue.as_ref().filter(|other| *other != queue) {
-            let (queue, other) = (queue.clone(), other.clone());
-            return Err(OtherQueue { queue, other }.into());
-        }
-    }
-    let mut taken = BTreeMap::new();
-    for (limit, amount) in uses {
-        if taken.insert(limit.clone(), amount.steps()).is_some() {
-            return Err(UsedTwice { limit: limit.clone() }.into());
-        }
-    }
+    after.iter().try_for_each(|step| expect_in(queue, step))?;
     let addition = Addition {
         command: command.clone(),
         dir: std::env::current_dir().map_err(|source| NoDirectory { source })?,
@@ -83,11 +78,11 @@ pub(crate) fn add(
         name: name.clone(),
         after: after.iter().map(|step| step.number).collect(),
         locks: locks.clone(),
-        uses: taken,
-        not_before_ms: start.map(i64::unsigned_abs),
+        uses: amounts(uses)?,
+        not_before_ms: start(*at, *delay),
         priority: *priority,
         retries: *retry,
-        timeout_ms: timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        timeout_ms: timeout.map(millis),
     };
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let slots = u32::try_from(cpus).unwrap_or(u32::MAX);
@@ -100,8 +95,101 @@ pub(crate) fn add(
     begun.map(|()| Exit::Success)
 }
 
+/// Refuses a step of another queue.
+fn expect_in(queue: &str, step: &StepNumber) -> Result<(), OtherQueue> {
+    match &step.queue {
+        Some(other) if other != queue => {
+            Err(OtherQueue { queue: queue.to_owned(), other: other.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns when a step may start, in milliseconds since 1970.
+fn start(at: Option<i64>, delay: Option<Duration>) -> Option<u64> {
+    let delay = delay.map(|delay| i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
+    let start = delay.map(|delay| Times::now().now_ms.saturating_add(delay)).or(at);
+    start.map(i64::unsigned_abs)
+}
+
+/// Returns amounts of limits by the names of the limits.
+fn amounts(uses: &[(String, Amount)]) -> Result<BTreeMap<String, u64>, UsedTwice> {
+    let mut taken = BTreeMap::new();
+    for (limit, amount) in uses {
+        if taken.insert(limit.clone(), amount.steps()).is_some() {
+            return Err(UsedTwice { limit: limit.clone() });
+        }
+    }
+    Ok(taken)
+}
+
+fn millis(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[derive(Serialize)]
 struct Added<'a> {
+    queue: &'a str,
+    /// The number of the step.
+    step: u64,
+}
+
+pub(crate) fn edit(
+    state: Option<&Path>,
+    arguments: &EditArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let EditArguments { at, delay, name, locks, uses, priority, retry, timeout, .. } = arguments;
+    let EditArguments { step: (queue, step), env, command, .. } = arguments;
+    let edit = Edit {
+        command: Some(command.clone()).filter(|words| !words.is_empty()),
+        env: queue::named_env(env)?,
+        name: name.clone(),
+        locks: Some(locks.clone()).filter(|locks| !locks.is_empty()),
+        uses: Some(amounts(uses)?).filter(|uses| !uses.is_empty()),
+        not_before_ms: start(*at, *delay),
+        priority: *priority,
+        retries: *retry,
+        timeout_ms: timeout.map(millis),
+    };
+    if edit == Edit::default() {
+        return Err(NothingToEdit.into());
+    }
+    let mut store = state::open(state)?;
+    let step = queue::edit(&mut store, queue, step, &edit)?.get();
+    if form == Form::Json {
+        print(&json("edited", &Changed { queue, step }));
+    }
+    start_in_background(&mut store)?;
+    Ok(Exit::Success)
+}
+
+pub(crate) fn move_step(
+    state: Option<&Path>,
+    arguments: &MoveArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let MoveArguments { step: (queue, step), to } = arguments;
+    let to = match &to.before {
+        Some(before) => {
+            expect_in(queue, before)?;
+            Spot::Before(before.number)
+        }
+        None if to.first => Spot::First,
+        None => Spot::Last,
+    };
+    let mut store = state::open(state)?;
+    let step = queue::move_step(&mut store, queue, step, to)?.get();
+    if form == Form::Json {
+        print(&json("moved", &Changed { queue, step }));
+    }
+    start_in_background(&mut store)?;
+    Ok(Exit::Success)
+}
+
+/// A step of a queue that was edited or moved.
+#[derive(Serialize)]
+struct Changed<'a> {
     queue: &'a str,
     /// The number of the step.
     step: u64,
@@ -194,8 +282,8 @@ fn show(store: &mut Store, name: &str, all: bool, form: Form) -> Result<Exit, Bo
     };
     if form == Form::Json {
         let mut lines = QueueJson::of(&view).line();
-        lines
-            .extend((0..view.steps.len()).map(|place| QueueStepJson::of(&view, place, why(place))));
+        let places = in_order(&view).into_iter();
+        lines.extend(places.map(|place| QueueStepJson::of(&view, place, why(place))));
         print(&lines);
         return Ok(Exit::Success);
     }
@@ -229,15 +317,23 @@ fn show(store: &mut Store, name: &str, all: bool, form: Form) -> Result<Exit, Bo
 
 /// Returns the places of up to `most` steps: those that run, the next ones, and the last that have ended.
 fn chosen(view: &RunView, most: usize) -> Vec<usize> {
-    let places = || 0..view.steps.len();
+    let order = in_order(view);
     let is_end = |place: &usize| view.steps[*place].state.is_end();
     let runs = |place: &usize| view.steps[*place].state == StepState::Running;
-    let running = places().filter(runs);
-    let waiting = places().filter(|place| !is_end(place) && !runs(place));
-    let ended = places().rev().filter(is_end);
-    let mut chosen: Vec<_> = running.chain(waiting).chain(ended).take(most).collect();
-    chosen.sort_unstable();
-    chosen
+    let running = order.iter().copied().filter(runs);
+    let waiting = order.iter().copied().filter(|place| !is_end(place) && !runs(place));
+    let ended = order.iter().rev().copied().filter(is_end);
+    let chosen: BTreeSet<_> = running.chain(waiting).chain(ended).take(most).collect();
+    order.into_iter().filter(|place| chosen.contains(place)).collect()
+}
+
+/// Returns the places of all steps: those that have begun or ended, by number, and then the others, in the order
+/// in which they start.
+fn in_order(view: &RunView) -> Vec<usize> {
+    let unbegun = view.unbegun();
+    let later: BTreeSet<_> = unbegun.iter().copied().collect();
+    let begun = (0..view.steps.len()).filter(|place| !later.contains(place));
+    begun.chain(unbegun.iter().copied()).collect()
 }
 
 /// A queue, for programs.

@@ -20,8 +20,10 @@ use crate::base::EngineBase;
 use crate::capacity::{CapacityTree, CostError};
 use crate::fact::{Fact, Happening, World};
 use crate::input::{Dependency, Grant, Input, Rejected, Submission, SubmissionError};
-use crate::phase::Phase;
-use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
+use crate::phase::{Phase, WorkState};
+use crate::{
+    Ageing, Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId,
+};
 
 mod admission;
 mod attempt;
@@ -39,7 +41,7 @@ mod workers;
 
 use admission::Admission;
 pub use admission::Arrival;
-pub use config::{EngineConfig, Order};
+pub use config::{EngineConfig, Order, Precedence};
 use effects::Effects;
 pub use state::Children;
 use state::{Offer, State};
@@ -84,9 +86,22 @@ pub struct Engine {
 
 impl Engine {
     /// Creates an engine whose works take capacity as `client`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if works are queued in the order of their submission, and age.
     #[must_use]
     pub fn new(config: EngineConfig, client: ClientId) -> Self {
-        Self { admission: Admission::new(&config, client), state: State::new(), config }
+        let ages = config.ageing != Ageing::NONE;
+        assert!(
+            !ages || config.precedence == Precedence::Ready,
+            "works that age have no fixed order"
+        );
+        Self {
+            admission: Admission::new(&config, client),
+            state: State::new(config.precedence),
+            config,
+        }
     }
 
     /// Returns the id of a cost, which includes one slot unless it names slots itself. Refuses a
@@ -124,8 +139,27 @@ impl Engine {
         Ok(work)
     }
 
-    /// Provides a submission for a later `Submitted` fact. A replay stages submissions in the order
-    /// of these facts.
+    /// Replaces what was submitted of a work that has not begun: its cost, its priority, its retries, its
+    /// timeout, and whether it has a gate, which is shut then. Its dependencies, its deadline, the work beside
+    /// which it goes and its place in the order of submission stay.
+    pub fn replace(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        submission: Submission<'_>,
+    ) -> Result<(), Rejected> {
+        self.advance(world);
+        let entry = self.work(work)?;
+        if entry.attempts > 0 || entry.phase().state() == WorkState::Running {
+            return Err(Rejected::Begun { work });
+        }
+        self.state.stage(submission);
+        self.record(world, Happening::Replaced { work });
+        Ok(())
+    }
+
+    /// Provides a submission for a later `Submitted` or `Replaced` fact. A replay stages submissions in the
+    /// order of these facts.
     pub fn stage(&mut self, submission: Submission<'_>) {
         self.state.stage(submission);
     }
@@ -212,6 +246,13 @@ impl Engine {
             Input::Unpause(work) => self.unpause(world, work)?,
             Input::PauseAll => self.pause_all(world),
             Input::UnpauseAll => self.unpause_all(world),
+            Input::Move { work, before } => {
+                self.work(work)?;
+                before.map_or(Ok(()), |before| self.work(before).map(drop))?;
+                if before != Some(work) {
+                    self.record(world, Happening::Moved { work, before });
+                }
+            }
             Input::Forget(work) => {
                 if self.work(work)?.is_open() {
                     return Err(Rejected::NotEnded { work });

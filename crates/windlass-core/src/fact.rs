@@ -134,6 +134,18 @@ pub enum Happening {
     Paused,
     /// A user let everything continue.
     Unpaused,
+    /// A user moved a work within the queue.
+    Moved {
+        /// The work.
+        work: WorkId,
+        /// The work that follows it now; none if it is the last.
+        before: Option<WorkId>,
+    },
+    /// What was submitted of a work that has not begun was replaced, as staged.
+    Replaced {
+        /// The work.
+        work: WorkId,
+    },
     /// A limit was changed.
     LimitSet {
         /// The level of the limit.

@@ -155,6 +155,15 @@ pub enum Input {
     PauseAll,
     /// A user lets everything continue, except for works that were paused themselves.
     UnpauseAll,
+    /// A user moves this work within the queue, in front of another one or to the end. Its priority goes
+    /// first. Means nothing unless works are queued in the order of their submission
+    /// ([`Precedence::Submitted`](crate::Precedence::Submitted)).
+    Move {
+        /// The work.
+        work: WorkId,
+        /// The work that follows it from now on; none for the end.
+        before: Option<WorkId>,
+    },
     /// The caller no longer needs this ended work.
     Forget(WorkId),
     /// The capacity may have room for what it refused: the engine retries the search.
@@ -267,6 +276,12 @@ pub enum Rejected {
     /// The work has not ended yet.
     #[error("work {work} has not ended yet")]
     NotEnded {
+        /// The work.
+        work: WorkId,
+    },
+    /// The work has begun, so what was submitted of it stays.
+    #[error("work {work} has begun already")]
+    Begun {
         /// The work.
         work: WorkId,
     },

@@ -96,7 +96,7 @@ pub use coordination::{
 };
 pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{EdgeKind, EdgeOutcome};
-pub use engine::{Arrival, Children, Engine, EngineConfig, Order};
+pub use engine::{Arrival, Children, Engine, EngineConfig, Order, Precedence};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId, WorkerId};

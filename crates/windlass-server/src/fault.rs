@@ -67,6 +67,10 @@ pub enum Point {
     BeforeAdd,
     /// A command is in a queue, but its number was not reported.
     AfterAdd,
+    /// A change of a step of a queue is written, but not committed.
+    BeforeChange,
+    /// A change of a step of a queue is stored, but its process has not said so.
+    AfterChange,
     /// A base is written in the place of a journal, but not committed.
     BeforeCompact,
     /// A base is in the place of a journal, and the logs of forgotten steps are still there.
@@ -124,8 +128,14 @@ impl Point {
         Self::AfterStepDown,
     ];
     /// Those that only queues reach.
-    pub const OF_QUEUES: [Self; 4] =
-        [Self::BeforeAdd, Self::AfterAdd, Self::BeforeCompact, Self::AfterCompact];
+    pub const OF_QUEUES: [Self; 6] = [
+        Self::BeforeAdd,
+        Self::AfterAdd,
+        Self::BeforeChange,
+        Self::AfterChange,
+        Self::BeforeCompact,
+        Self::AfterCompact,
+    ];
     /// Those that the scheduler of submitted runs reaches.
     pub const OF_SCHEDULER: [Self; 5] = [
         Self::AfterLead,
@@ -180,6 +190,8 @@ impl Point {
             Self::AfterStepDown => "after-step-down",
             Self::BeforeAdd => "before-add",
             Self::AfterAdd => "after-add",
+            Self::BeforeChange => "before-change",
+            Self::AfterChange => "after-change",
             Self::BeforeCompact => "before-compact",
             Self::AfterCompact => "after-compact",
             Self::AfterLead => "after-lead",

@@ -2,7 +2,10 @@
 //!
 //! A command is added by a row with its number. The scheduler takes the rows in the order of their numbers,
 //! in the commit that journals the steps, so the journal itself says which rows were taken: no step is lost or
-//! taken twice, whichever process is killed.
+//! taken twice, whichever process is killed. A change of a step is a row as well, stored only if the step has
+//! not begun by then: so it is in time.
+
+mod changing;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,6 +22,8 @@ use windlass_workflow::{
     Command, SHARED, Script, Shell, ShellText, Step, StepDependency, Template,
 };
 
+pub use self::changing::{Edit, Spot, edit, move_step};
+pub(crate) use self::changing::{change_of, fold_changes};
 use crate::coordinator::{Ask, RunError, ask, require_text_path, send};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
@@ -99,11 +104,39 @@ pub enum QueueError {
         /// The name.
         name: String,
     },
-    /// A step that has begun cannot be removed.
+    /// A step that runs cannot be changed.
     #[error(
-        "step {step} of queue {queue} has begun or ended, so it cannot be removed; to end it: windlass cancel {queue}/{step}"
+        "step {step} of queue {queue} has begun, so {done}; to end it: windlass cancel {queue}/{step}"
     )]
     Begun {
+        /// The queue.
+        queue: String,
+        /// The step.
+        step: String,
+        /// What cannot be done.
+        done: &'static str,
+    },
+    /// A step that has ended cannot be changed.
+    #[error("step {step} of queue {queue} has ended, so {done}")]
+    Ended {
+        /// The queue.
+        queue: String,
+        /// The step.
+        step: String,
+        /// What cannot be done.
+        done: &'static str,
+    },
+    /// A name means several steps.
+    #[error("{step:?} names several steps of queue {queue}; name one by its number")]
+    Several {
+        /// The queue.
+        queue: String,
+        /// The name.
+        step: String,
+    },
+    /// A step was to be moved in front of itself.
+    #[error("step {step} of queue {queue} cannot be moved in front of itself")]
+    BeforeItself {
         /// The queue.
         queue: String,
         /// The step.
@@ -144,6 +177,13 @@ impl QueueError {
 pub fn caller_env(named: &[String]) -> Result<BTreeMap<String, String>, QueueError> {
     let taken = submitted_env(std::env::vars_os(), &[], named);
     Ok(taken.map_err(RunError::from)?)
+}
+
+/// Returns these variables of this process.
+pub fn named_env(named: &[String]) -> Result<BTreeMap<String, String>, QueueError> {
+    let mut taken = caller_env(named)?;
+    taken.retain(|name, _| named.contains(name));
+    Ok(taken)
 }
 
 /// Adds a command to the queue of a name, which is created if there is none, for at most `slots` steps at a
@@ -217,23 +257,34 @@ pub fn set_slots(store: &mut Store, queue: &str, slots: u32) -> Result<(), Queue
 /// them are blocked. Returns the steps.
 pub fn remove(store: &mut Store, queue: &str, steps: &[String]) -> Result<Vec<String>, QueueError> {
     let view = RunView::find(store, queue).map_err(RunError::from)?;
-    let Some(name) = &view.queue else {
+    if view.queue.is_none() {
         return Err(QueueError::Unknown { name: queue.to_owned() });
-    };
+    }
     let mut removed = Vec::new();
     for step in steps {
         for place in view.places(step).map_err(RunError::from)? {
             let found = &view.steps[place];
-            if found.state != StepState::Waiting || !found.attempts.is_empty() {
-                let (queue, step) = (name.clone(), found.name.clone());
-                return Err(QueueError::Begun { queue, step });
-            }
+            expect_unbegun(&view, place, "it cannot be removed")?;
             removed.push(found.name.clone());
         }
     }
     let asks: Vec<_> = removed.iter().cloned().map(Ask::Remove).collect();
     ask(store, &view.run.id, &asks)?;
     Ok(removed)
+}
+
+/// Refuses a step that is not waiting for its first attempt.
+fn expect_unbegun(view: &RunView, place: usize, done: &'static str) -> Result<(), QueueError> {
+    let found = &view.steps[place];
+    let waits = matches!(found.state, StepState::Waiting | StepState::Paused);
+    if waits && found.attempts.is_empty() {
+        return Ok(());
+    }
+    let (queue, step) = (view.queue.clone().unwrap_or_default(), found.name.clone());
+    match found.state.is_end() {
+        true => Err(QueueError::Ended { queue, step, done }),
+        false => Err(QueueError::Begun { queue, step, done }),
+    }
 }
 
 /// Inserts a queue and its run.
@@ -256,7 +307,7 @@ fn create(
     transaction.runs().insert(&run)?;
     transaction.queues().create(name, &run.id)?;
     transaction.orders().announce();
-    Ok(StoredQueue { name: name.to_owned(), run: run.id, added: 0 })
+    Ok(StoredQueue { name: name.to_owned(), run: run.id, added: 0, changed: 0 })
 }
 
 /// Refuses a step that nothing can follow.

@@ -8,19 +8,21 @@ use std::time::Duration;
 
 use windlass_core::{
     ClientId, Dependency, Engine, EngineConfig, Extras, Fact, Grant, Happening, Input, Outcome,
-    Phase, Rejected, Submission, Timestamp, Transition, WorkId, WorkState, World,
+    Phase, Precedence, Rejected, Submission, Timestamp, Transition, WorkId, WorkState, World,
 };
 use windlass_store::RunEnd;
 use windlass_workflow::{OnFailure, Plan, Step, StepDependency};
 
 use self::capacity::RunCapacity;
 pub(crate) use self::capacity::SharedCapacity;
+pub(crate) use self::changes::StepChange;
 use self::limits::LimitUsers;
 pub(crate) use self::limits::LimitWait;
 use crate::clock::Clock;
 use crate::outputs;
 
 mod capacity;
+mod changes;
 mod deadlines;
 mod explaining;
 mod growth;
@@ -32,6 +34,7 @@ mod reopening;
 mod worker_items;
 
 use self::deadlines::RunTimes;
+pub(crate) use self::growth::Compaction;
 use self::growth::Growth;
 pub(crate) use self::history::RunHistory;
 use self::names::NameQueues;
@@ -83,6 +86,10 @@ impl Schedule {
     fn on(plan: Plan, clock: Clock, capacity: RunCapacity) -> Self {
         let mut config = EngineConfig::default();
         config.seed = clock.now().as_nanos();
+        if plan.steps.is_empty() {
+            // Only the plan of a queue has none: its steps start in the order of their numbers.
+            config.precedence = Precedence::Submitted;
+        }
         let mut places = BTreeMap::new();
         let mut limit_users = LimitUsers::default();
         for (place, step) in plan.steps.iter().enumerate() {

@@ -127,6 +127,13 @@ enum Stored {
     },
     Paused {},
     Unpaused {},
+    Moved {
+        work: u64,
+        before: Option<u64>,
+    },
+    Replaced {
+        work: u64,
+    },
     LimitSet {
         level: u32,
         resource: u32,
@@ -197,6 +204,10 @@ fn stored(happening: Happening) -> Stored {
         Happening::WorkUnpaused { work } => Stored::WorkUnpaused { work: work.get() },
         Happening::Paused => Stored::Paused {},
         Happening::Unpaused => Stored::Unpaused {},
+        Happening::Moved { work, before } => {
+            Stored::Moved { work: work.get(), before: before.map(WorkId::get) }
+        }
+        Happening::Replaced { work } => Stored::Replaced { work: work.get() },
         Happening::LimitSet { level, resource, limit } => Stored::LimitSet {
             level: level.number(),
             resource: resource.number(),
@@ -268,6 +279,11 @@ fn happening(stored: Stored) -> Option<Happening> {
         Stored::WorkUnpaused { work } => Happening::WorkUnpaused { work: id(work)? },
         Stored::Paused {} => Happening::Paused,
         Stored::Unpaused {} => Happening::Unpaused,
+        Stored::Moved { work, before: None } => Happening::Moved { work: id(work)?, before: None },
+        Stored::Moved { work, before: Some(before) } => {
+            Happening::Moved { work: id(work)?, before: Some(id(before)?) }
+        }
+        Stored::Replaced { work } => Happening::Replaced { work: id(work)? },
         Stored::LimitSet { level, resource, steps } => {
             let (level, resource) = (LevelId::new(level), ResourceId::new(resource));
             Happening::LimitSet { level, resource, limit: Amount::from_steps(steps) }

@@ -86,7 +86,7 @@ pub use memory::Memory;
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
 pub use order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker, WorkerState};
 pub use process::{Liveness, Process, host_name, machine_id};
-pub use queue::{StoredBase, StoredQueue, StoredStep};
+pub use queue::{StoredBase, StoredChange, StoredQueue, StoredStep};
 pub use run::{HomeMachine, RunEnd, RunListing, RunOutcome, RunRecord};
 pub use sqlite::{Network, Sqlite};
 pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait, StepOutput};

@@ -11,6 +11,17 @@ pub struct StoredQueue {
     pub run: String,
     /// How many steps were ever added, which is the number of the last one.
     pub added: u64,
+    /// How many changes of steps were ever stored, which is the number of the last one.
+    pub changed: u64,
+}
+
+/// A change of a step that has not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredChange {
+    /// Its number. No other change of the queue ever has it.
+    pub number: u64,
+    /// What to change.
+    pub text: String,
 }
 
 /// What stands for the beginning of a journal.

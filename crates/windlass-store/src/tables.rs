@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
 use crate::process::Process;
-use crate::queue::{StoredBase, StoredQueue, StoredStep};
+use crate::queue::{StoredBase, StoredChange, StoredQueue, StoredStep};
 use crate::run::{HomeMachine, RunEnd, RunListing, RunRecord};
 use crate::step::{AttemptRecord, Decision, GuardWait, StepOutput};
 use crate::transaction::{Event, Request};
@@ -409,6 +409,14 @@ pub trait QueueTables {
     fn steps_after(&self, run: &str, after: u64) -> Result<Vec<StoredStep>, StoreError>;
     /// Returns one step of a queue.
     fn step(&self, run: &str, work: WorkId) -> Result<Option<StoredStep>, StoreError>;
+    /// Replaces the text of a step of a queue.
+    fn set_step(&self, run: &str, work: WorkId, text: &str) -> Result<(), StoreError>;
+    /// Inserts a change under the next number of its queue, and returns the number.
+    fn add_change(&self, run: &str, text: &str) -> Result<u64, StoreError>;
+    /// Returns the changes of a queue with numbers above `after`, in order.
+    fn changes_after(&self, run: &str, after: u64) -> Result<Vec<StoredChange>, StoreError>;
+    /// Deletes a change of a queue.
+    fn delete_change(&self, run: &str, number: u64) -> Result<(), StoreError>;
     /// Deletes a step of a queue, with its attempts.
     fn delete_step(&self, run: &str, work: WorkId) -> Result<(), StoreError>;
     /// Returns the base of a run's journal.

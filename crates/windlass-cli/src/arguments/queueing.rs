@@ -88,6 +88,79 @@ pub(crate) struct QueueArguments {
 }
 
 #[derive(Args)]
+pub(crate) struct EditArguments {
+    /// A step that has not begun
+    #[arg(value_name = "QUEUE/ID", value_parser = queue_step, add = completions::steps())]
+    pub(crate) step: (String, String),
+
+    /// Start no earlier than at this time: `03:00`, `2027-01-31 03:00`, or as in RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = times::at)]
+    pub(crate) at: Option<i64>,
+
+    /// Start no earlier than after this time, from now on; 0s starts the step as soon as it can
+    #[arg(long = "in", value_name = "DURATION", value_parser = duration, conflicts_with = "at")]
+    pub(crate) delay: Option<Duration>,
+
+    /// Give the step this name besides its number
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Hold this lock while the command runs, in place of those that the step has
+    #[arg(long = "lock", value_name = "NAME")]
+    pub(crate) locks: Vec<String>,
+
+    /// Take this much of a limit of the store while the command runs, in place of what the step takes
+    #[arg(long = "use", value_name = "NAME=AMOUNT", value_parser = limit_use)]
+    pub(crate) uses: Vec<(String, Amount)>,
+
+    /// Set how urgent the step is in its queue; larger is more urgent
+    #[arg(long, value_name = "P", value_parser = whole::<i64>, allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+
+    /// Try a failed command again up to N times
+    #[arg(long, value_name = "N", value_parser = whole::<u32>)]
+    pub(crate) retry: Option<u32>,
+
+    /// End an attempt after this long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Pass this variable of the environment to the command, besides those that it has
+    #[arg(long = "env", value_name = "NAME", value_parser = variable)]
+    pub(crate) env: Vec<String>,
+
+    /// The new command; a single word with blanks is shell text
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct MoveArguments {
+    /// A step that has not begun
+    #[arg(value_name = "QUEUE/ID", value_parser = queue_step, add = completions::steps())]
+    pub(crate) step: (String, String),
+
+    #[command(flatten)]
+    pub(crate) to: SpotArguments,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct SpotArguments {
+    /// Move it in front of this step
+    #[arg(long, value_name = "ID", value_parser = StepNumber::read)]
+    pub(crate) before: Option<StepNumber>,
+
+    /// Move it in front of all others
+    #[arg(long)]
+    pub(crate) first: bool,
+
+    /// Move it behind all others
+    #[arg(long)]
+    pub(crate) last: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct RemoveArguments {
     /// Steps that have not begun
     #[arg(required = true, value_name = "QUEUE/ID", value_parser = queue_step, add = completions::steps())]

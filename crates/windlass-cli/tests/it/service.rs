@@ -12,6 +12,7 @@ use crate::stalled::{block, told, unblock};
 
 mod attached;
 mod broken_logs;
+mod changing;
 mod crashes;
 mod crowd;
 mod disk;

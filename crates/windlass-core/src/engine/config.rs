@@ -14,6 +14,8 @@ pub struct EngineConfig {
     pub ageing: Ageing,
     /// Whether works may start before an earlier one that does not fit.
     pub order: Order,
+    /// Which of the ready works of equal priority comes first.
+    pub precedence: Precedence,
     /// The seed of the jitter of retries.
     pub seed: u64,
 }
@@ -36,12 +38,23 @@ pub enum Order {
     Strict,
 }
 
+/// Which of the ready works of equal priority comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precedence {
+    /// The one that became ready first.
+    #[default]
+    Ready,
+    /// The one that was submitted first, unless works were [moved](crate::Input::Move). Goes without ageing.
+    Submitted,
+}
+
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
             retry_delay: Duration::from_secs(1),
             ageing: Ageing::NONE,
             order: Order::default(),
+            precedence: Precedence::default(),
             seed: 0,
         }
     }

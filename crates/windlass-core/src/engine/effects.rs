@@ -56,6 +56,13 @@ impl<'a, 'w> Effects<'a, 'w> {
         self.report(now, step.work, Some(step.from.state()), entry);
     }
 
+    /// Follows a work that was moved, whose place in the queue was `place`.
+    pub(super) fn moved(&mut self, now: Timestamp, work: WorkId, place: Seq, entry: &Work, at: At) {
+        let from = Move { work, from: entry.phase(), place, step: Step::Hold, at };
+        self.admission.dequeue(self.world, now, from, entry);
+        self.admission.enqueue(self.world.capacity, now, work, entry, at);
+    }
+
     /// Changes one limit of the capacity.
     pub(super) fn set_limit(&mut self, level: LevelId, resource: ResourceId, limit: Amount) {
         let capacity: &mut CapacityTree = self.world.capacity;

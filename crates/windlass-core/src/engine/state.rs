@@ -28,6 +28,7 @@ use crate::phase::{Step, StopReason};
 use crate::queue::Seq;
 use crate::{CostId, Timestamp, WorkId, WorkerId};
 
+use super::config::Precedence;
 use super::effects::Effects;
 
 mod admit;
@@ -40,7 +41,9 @@ mod family;
 mod pauses;
 mod places;
 mod reopen;
+mod replace;
 mod retries;
+mod seqs;
 mod step;
 mod timers;
 mod work;
@@ -62,7 +65,8 @@ pub(super) struct State {
     now: Timestamp,
     works: Column<Work>,
     dag: Dag,
-    /// The sequence number of the next work that is queued.
+    precedence: Precedence,
+    /// The sequence number of the next work that is queued, or submitted.
     next_seq: Seq,
     clock: Clock,
     retries: Retries,
@@ -87,12 +91,13 @@ pub(super) enum Offer {
 }
 
 impl State {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(precedence: Precedence) -> Self {
         Self {
+            precedence,
             now: Timestamp::ZERO,
             works: Column::default(),
             dag: Dag::new(),
-            next_seq: Seq::MIN,
+            next_seq: seqs::first(precedence),
             clock: Clock::new(),
             retries: Retries::default(),
             families: Families::default(),
@@ -138,6 +143,8 @@ impl State {
             Happening::WorkUnpaused { work } => self.unpause_work(effects, work),
             Happening::Paused => self.pause_all(effects),
             Happening::Unpaused => self.unpause_all(effects),
+            Happening::Moved { work, before } => self.move_before(effects, work, before),
+            Happening::Replaced { work } => self.replace_staged(effects, work),
             Happening::LimitSet { level, resource, limit } => {
                 effects.set_limit(level, resource, limit);
             }

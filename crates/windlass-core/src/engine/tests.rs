@@ -10,6 +10,7 @@ use crate::rate::Rate;
 use crate::retry::RetryPolicy;
 
 mod bases;
+mod changing;
 mod families;
 mod pauses;
 mod reasons;

@@ -1,6 +1,7 @@
 //! Read-only queries on an engine and its works.
 
 use super::Engine;
+use super::config::Precedence;
 use super::state::{Children, Work};
 use crate::capacity::Demand;
 use crate::input::Dependency;
@@ -43,6 +44,14 @@ impl Engine {
     #[must_use]
     pub fn is_shut(&self, work: WorkId) -> bool {
         self.state.get(work).is_some_and(Work::is_shut)
+    }
+
+    /// Returns a number that orders works of equal priority in the queue, if they are queued in the order of
+    /// their submission.
+    #[must_use]
+    pub fn seq(&self, work: WorkId) -> Option<u64> {
+        let in_order = self.config.precedence == Precedence::Submitted;
+        self.state.get(work).filter(|_| in_order).map(|entry| entry.seq.get())
     }
 
     /// Iterates over the dependencies of `work`.

@@ -50,10 +50,11 @@ impl Lane {
     }
 
     fn insert_before_others(&mut self, waiting: Waiting) -> bool {
-        // The entry of a marked work is still in place.
-        if !self.left.remove(&waiting.seq) {
-            let before = |other: &Waiting| other.seq < waiting.seq;
-            self.waiting.insert(self.waiting.partition_point(before), waiting);
+        let place = self.waiting.partition_point(|other| other.seq < waiting.seq);
+        // The entry of a marked work is still in place, perhaps of one that was moved.
+        match self.left.remove(&waiting.seq) {
+            true => self.waiting[place] = waiting,
+            false => self.waiting.insert(place, waiting),
         }
         self.first().is_some_and(|first| first.seq == waiting.seq)
     }

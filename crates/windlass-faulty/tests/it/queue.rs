@@ -153,6 +153,53 @@ impl Queue {
         }
     }
 
+    /// Adds a command that waits. Returns its name.
+    fn add_waiting(&self) -> String {
+        let added = self.ends_well(&["add", "-q", "q", "--in", "1h", "--", "false"]);
+        added.trim().to_owned()
+    }
+
+    /// Returns the words that edit a step, so that it runs a command under the mark.
+    fn edit(name: &str, mark: u64) -> Vec<String> {
+        let script = "echo $WINDLASS_STEP $WINDLASS_ATTEMPT $0 >> record";
+        let words = ["edit", name, "--", "sh", "-c", script, &mark.to_string()];
+        words.map(str::to_owned).into()
+    }
+
+    /// Lets an edited step start, which has to run under its number.
+    fn open(&mut self, name: &str, mark: u64) {
+        self.ends_well(&["edit", name, "--in", "0s"]);
+        let number = name.strip_prefix("q/").expect("a step of the queue");
+        self.acknowledged.insert(mark, number.parse().expect("a number"));
+    }
+
+    fn ends_well(&self, arguments: &[impl AsRef<str>]) -> String {
+        let arguments: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
+        let output = self.command(&arguments).output().expect("the binary runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Edits and moves a step by processes that die at `point`, and lets it start. What was not committed has
+    /// changed nothing.
+    fn change(&mut self, point: Point) {
+        let fault = format!("{}:1", point.name());
+        self.marks += 1;
+        let (name, mark) = (self.add_waiting(), self.marks);
+        let edit = Self::edit(&name, mark);
+        let edit: Vec<_> = edit.iter().map(String::as_str).collect();
+        for change in [&edit[..], &["move", &name, "--last"]] {
+            let died = self.command(change).env(FAULT_VARIABLE, &fault).output();
+            assert!(!died.expect("the binary runs").status.success(), "it dies at {fault}");
+        }
+        if point == Point::BeforeChange {
+            let shown = self.ends_well(&["queue", "q", "--json"]);
+            assert!(shown.contains("\"command\":\"false\""), "it is as it was:\n{shown}");
+            self.ends_well(&edit);
+        }
+        self.open(&name, mark);
+    }
+
     /// Returns how many commands were added, according to the store.
     fn added(&self) -> u64 {
         let mut store = Store::open(&self.path("state")).expect("the store can be opened");
@@ -234,9 +281,17 @@ fn a_command_whose_number_was_printed_runs_once_if_processes_die_at_the_fault_po
     let mut random = Random::from_env();
     let mut queue = Queue::new();
     queue.start(None);
+    // Bases take the place of the journal while it waits.
+    queue.marks += 1;
+    let (waiting, mark) = (queue.add_waiting(), queue.marks);
+    queue.ends_well(&Queue::edit(&waiting, mark));
     for _ in 0..rounds(3, 60) {
         for point in Point::OF_QUEUES {
             let fault = format!("{}:{}", point.name(), 1 + random.below(2));
+            if matches!(point, Point::BeforeChange | Point::AfterChange) {
+                queue.change(point);
+                continue;
+            }
             if matches!(point, Point::BeforeAdd | Point::AfterAdd) {
                 queue.add(Some(&format!("{}:1", point.name())), None);
                 queue.add_here();
@@ -258,5 +313,6 @@ fn a_command_whose_number_was_printed_runs_once_if_processes_die_at_the_fault_po
             queue.start(None);
         }
     }
+    queue.open(&waiting, mark);
     queue.check_end(Attempts::One);
 }

@@ -19,7 +19,7 @@ use windlass_core::{
 };
 use windlass_store::{
     AttemptRecord, Event, Leftover, Life, NewOrder, Process, Request, RunEnd, RunRecord,
-    StepOutput, StoreError, StoredOrder, Transaction,
+    StepOutput, StoreError, StoredOrder, StoredQueue, Transaction,
 };
 
 use super::attempts::{Order, OrderId, StopMode};
@@ -35,8 +35,8 @@ use crate::attempt::remove_logs;
 use crate::clock::Clock;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
-use crate::queue::step_of;
-use crate::schedule::{ItemNames, LimitWait, RunHistory, Schedule, SharedCapacity};
+use crate::queue::{change_of, fold_changes, step_of};
+use crate::schedule::{Compaction, ItemNames, LimitWait, RunHistory, Schedule, SharedCapacity};
 use crate::service::placement::Placement;
 use crate::service::texts::{
     EndText, Holdings, OrderText, OrderTimes, ReportText, WishText, id_of, key, to_text,
@@ -177,10 +177,11 @@ impl ServedRun {
         let mut schedule = Schedule::sharing(plan, host.clock.start_again(), &host.capacity);
         let mut history = RunHistory::read(transaction, identity.id())?;
         let is_new = history.is_new();
+        let mut edited = Vec::new();
         match is_new {
             true => schedule.submit_all(),
             false => {
-                history.replay(&mut schedule);
+                edited = history.replay(&mut schedule);
                 let named = |work: &WorkId| needs_names(schedule.step(*work));
                 let named: Vec<_> = schedule.works().filter(named).collect();
                 schedule.expect_queued(named.into_iter());
@@ -211,6 +212,7 @@ impl ServedRun {
         served.note_names();
         served.named_workers = served.state.schedule().worker_names().len();
         if !is_new {
+            served.requeue(transaction, &edited)?;
             served.pick_up(transaction, &attempts)?;
         }
         Ok(Ok(served))
@@ -233,7 +235,36 @@ impl ServedRun {
             self.shares_names |= needs_names(&step);
             self.state.schedule_mut().add(work, step);
         }
+        self.take_changes(transaction)?;
         self.state.schedule_mut().open_due();
+        Ok(())
+    }
+
+    /// Changes steps that have not begun, as users have asked since the last round.
+    fn take_changes(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let known = self.state.schedule().last_change();
+        let stored = transaction.queues().changes_after(self.id(), known)?;
+        if stored.is_empty() {
+            return Ok(());
+        }
+        let changes = stored.iter().map(change_of).collect::<Result<_, _>>()?;
+        self.state.schedule_mut().expect_changes(changes);
+        let edited = self.state.schedule_mut().take_changes();
+        self.requeue(transaction, &edited)
+    }
+
+    /// Gives up the places of edited steps in the queues of names. They join those of the names that they need
+    /// now.
+    fn requeue(
+        &mut self,
+        transaction: &Transaction<'_>,
+        edited: &[WorkId],
+    ) -> Result<(), StoreError> {
+        for &work in edited {
+            self.shares_names |= needs_names(self.state.schedule().step(work));
+            let grant = Grant { work, attempt: 1 };
+            transaction.leases().leave_queue(&self.state.identity().holder(grant))?;
+        }
         Ok(())
     }
 
@@ -318,9 +349,10 @@ impl ServedRun {
         self.is_queue && self.state.schedule().engine().is_done()
     }
 
-    /// Returns how many commands that were added the run has taken.
-    pub(crate) fn taken(&self) -> u64 {
-        self.state.schedule().taken()
+    /// Returns whether commands were added to the queue that the run is, or changed, that it has not taken.
+    pub(crate) fn lags_behind(&self, queue: &StoredQueue) -> bool {
+        let schedule = self.state.schedule();
+        schedule.taken() < queue.added || schedule.last_change() < queue.changed
     }
 
     pub(crate) fn heeds_events(&self) -> bool {
@@ -760,8 +792,10 @@ impl ServedRun {
     /// Puts a base in the place of the journal if it is time for that, and deletes what is stored of the steps
     /// that were forgotten.
     fn compact(&mut self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
-        let Some((base, forgotten)) = self.state.schedule_mut().compact() else { return Ok(()) };
+        let Some(compaction) = self.state.schedule_mut().compact() else { return Ok(()) };
         self.has_old_logs = true;
+        let Compaction { base, forgotten, edits, changes } = compaction;
+        fold_changes(transaction, self.id(), &edits, changes)?;
         transaction.queues().compact(self.id(), &base.encode(), &forgotten)?;
         #[cfg(windlass_faults)]
         Point::BeforeCompact.reached();

@@ -1,5 +1,6 @@
 //! One run: its state, its steps and their attempts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -113,6 +114,38 @@ impl RunView {
         let wal = wal_of(store, &run.id);
         let seen = store.read(|transaction| Seen::of(transaction, run.clone(), &wal))?;
         Self::of(seen, &dir)
+    }
+
+    /// Returns a submitted run as a transaction sees it.
+    pub(crate) fn of_submitted(
+        transaction: &Transaction<'_>,
+        run: RunRecord,
+        dir: &Path,
+    ) -> Result<Result<Self, LookError>, StoreError> {
+        Ok(Self::of(Seen::of(transaction, run, &WalSnapshot::default())?, dir))
+    }
+
+    /// Returns the places of the steps of a queue that have not begun, in the order in which they start if
+    /// nothing else keeps them from it.
+    #[must_use]
+    pub fn unbegun(&self) -> Vec<usize> {
+        let is_unbegun = |place: &usize| {
+            let step = &self.steps[*place];
+            let waits = matches!(step.state, StepState::Waiting | StepState::Paused);
+            waits && step.attempts.is_empty()
+        };
+        let mut unbegun: Vec<_> = (0..self.steps.len()).filter(is_unbegun).collect();
+        unbegun.sort_by_key(|place| {
+            let work = self.work(*place);
+            (Reverse(self.schedule.step(work).priority), self.schedule.engine().seq(work), work)
+        });
+        unbegun
+    }
+
+    /// Returns the step that has not begun and that no other one is in front of.
+    pub(crate) fn first_unbegun(&self) -> Option<WorkId> {
+        let works = self.unbegun().into_iter().map(|place| self.work(place));
+        works.min_by_key(|work| self.schedule.engine().seq(*work))
     }
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {

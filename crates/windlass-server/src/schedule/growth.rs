@@ -13,6 +13,7 @@ use windlass_store::RunBase;
 use windlass_workflow::Step;
 
 use super::Schedule;
+use super::changes::Changes;
 
 /// How many steps that have ended are remembered; few in a build that is killed at fault points, so that its
 /// tests reach what follows.
@@ -30,6 +31,7 @@ pub(super) struct Growth {
     steps: BTreeMap<WorkId, Step>,
     /// The steps that the journal does not know yet.
     untaken: VecDeque<(WorkId, Step)>,
+    pub(super) changes: Changes,
     /// When the gates of steps open.
     opens: BTreeSet<(Timestamp, WorkId)>,
     /// When the attempts that run began.
@@ -80,6 +82,25 @@ impl Growth {
         self.opens.extend(opens_at(&step).map(|at| (at, work)));
         self.steps.insert(work, step);
     }
+
+    pub(super) fn remove(&mut self, work: WorkId) -> Option<Step> {
+        let step = self.steps.remove(&work)?;
+        if let Some(at) = opens_at(&step) {
+            self.opens.remove(&(at, work));
+        }
+        Some(step)
+    }
+}
+
+/// What takes the place of a journal, and what it stands for.
+pub(crate) struct Compaction {
+    pub(crate) base: RunBase,
+    /// The steps that were forgotten since the last base.
+    pub(crate) forgotten: Vec<WorkId>,
+    /// The steps that were edited since, each with the number of its last edit.
+    pub(crate) edits: Vec<(WorkId, u64)>,
+    /// The number of the last change.
+    pub(crate) changes: u64,
 }
 
 /// Returns when the gate of a step opens, if it waits for a time.
@@ -106,7 +127,7 @@ impl Schedule {
         self.clock.catch_up(base.now);
     }
 
-    fn growing(&mut self) -> &mut Growth {
+    pub(super) fn growing(&mut self) -> &mut Growth {
         self.growth.as_mut().expect("the run stays open")
     }
 
@@ -118,7 +139,7 @@ impl Schedule {
         self.insert(work, step);
     }
 
-    fn insert(&mut self, work: WorkId, step: Step) {
+    pub(super) fn insert(&mut self, work: WorkId, step: Step) {
         self.limit_users.add(work, &step);
         let limits = step.needs.limits().map(|(limit, _)| limit.to_owned());
         self.capacity.shared().declare(limits.collect());
@@ -179,7 +200,7 @@ impl Schedule {
                 self.with_submission(work, |schedule, new| schedule.engine.stage(new));
             }
             Happening::Forgotten { work } => self.drop_step(work),
-            _ => {}
+            _ => self.expect_change(fact),
         }
     }
 
@@ -188,7 +209,8 @@ impl Schedule {
         self.blamed.remove(&work);
         let growth = self.growing();
         growth.forgotten.push(work);
-        if let Some(step) = growth.steps.remove(&work) {
+        growth.changes.forget(work);
+        if let Some(step) = growth.remove(work) {
             self.limit_users.remove(work, &step);
         }
     }
@@ -281,9 +303,8 @@ impl Schedule {
         }
     }
 
-    /// Returns what takes the place of the journal if it is time for that, and the steps that were forgotten
-    /// since the last time.
-    pub(crate) fn compact(&mut self) -> Option<(RunBase, Vec<WorkId>)> {
+    /// Returns what takes the place of the journal if it is time for that.
+    pub(crate) fn compact(&mut self) -> Option<Compaction> {
         let growth = self.growth.as_mut()?;
         if growth.facts < FACTS + 2 * growth.steps.len() {
             return None;
@@ -292,7 +313,9 @@ impl Schedule {
         let began = growth.began.iter().map(|(work, at)| (*work, *at)).collect();
         let ended = growth.ended.iter().copied().collect();
         growth.facts = 0;
-        Some((RunBase { engine, began, ended }, std::mem::take(&mut growth.forgotten)))
+        let forgotten = std::mem::take(&mut growth.forgotten);
+        let (edits, changes) = growth.changes.fold();
+        Some(Compaction { base: RunBase { engine, began, ended }, forgotten, edits, changes })
     }
 }
 
@@ -303,6 +326,7 @@ mod tests {
     use windlass_workflow::{Command, Plan, SHARED, StepDependency, Template};
 
     use super::*;
+    use crate::schedule::StepChange;
 
     /// A queue as its store has it, with all facts that it ever had.
     struct Stored {
@@ -314,24 +338,51 @@ mod tests {
         base: Option<RunBase>,
         facts: Vec<Fact>,
         kept: BTreeMap<WorkId, Step>,
+        /// Each change that was ever made, and those since the base.
+        all_changes: Vec<(u64, StepChange)>,
+        changes: Vec<(u64, StepChange)>,
     }
 
-    fn queue(base: Option<&RunBase>, added: Vec<(WorkId, Step)>, facts: &[Fact]) -> Schedule {
+    fn queue(
+        base: Option<&RunBase>,
+        added: Vec<(WorkId, Step)>,
+        changes: &[(u64, StepChange)],
+        facts: &[Fact],
+    ) -> Schedule {
         let mut schedule = Schedule::new(Plan::open("queue".to_owned()));
         schedule.stay_open(base, added);
+        schedule.expect_changes(changes.to_vec());
         schedule.replay(facts);
         schedule
     }
 
     impl Stored {
         fn new() -> Self {
-            let live = queue(None, Vec::new(), &[]);
+            let live = queue(None, Vec::new(), &[], &[]);
             let (all, added, facts) = (Vec::new(), Vec::new(), Vec::new());
-            Self { live, all, added, base: None, facts, kept: BTreeMap::new() }
+            let (all_changes, changes) = (Vec::new(), Vec::new());
+            let kept = BTreeMap::new();
+            Self { live, all, added, base: None, facts, kept, all_changes, changes }
+        }
+
+        /// Changes a step, which may have begun or be forgotten.
+        fn change(&mut self, change: StepChange) {
+            let number = self.all_changes.len() as u64 + 1;
+            self.all_changes.push((number, change.clone()));
+            self.changes.push((number, change.clone()));
+            self.live.expect_changes(vec![(number, change)]);
+            self.live.take_changes();
         }
 
         fn add(&mut self, after: &[WorkId], retries: u32) {
-            let work = WorkId::from_index(self.added.len());
+            let work = WorkId::new(self.live.taken() + 1).expect("it is above 0");
+            let step = Self::step(work, after, retries);
+            self.added.push((work, step.clone()));
+            self.kept.insert(work, step.clone());
+            self.live.add(work, step);
+        }
+
+        fn step(work: WorkId, after: &[WorkId], retries: u32) -> Step {
             let run = Command::List(vec![Template::literal("true")]);
             let mut step = Step::of_command(work.to_string(), run);
             let edge = |work: &WorkId| StepDependency {
@@ -344,9 +395,7 @@ mod tests {
             step.ending.retry.delay = Duration::ZERO;
             let limit = format!("{SHARED}{}", work.get() % 64);
             step.needs.resources = ResourceCost::new().with(limit, Amount::from(1));
-            self.added.push((work, step.clone()));
-            self.kept.insert(work, step.clone());
-            self.live.add(work, step);
+            step
         }
 
         /// Does what a scheduler does at the end of a round.
@@ -357,8 +406,18 @@ mod tests {
             self.live.count_facts(facts.len());
             self.all.extend(&facts);
             self.facts.extend(&facts);
-            let Some((base, forgotten)) = self.live.compact() else { return false };
+            let Some(Compaction { base, forgotten, edits, changes }) = self.live.compact() else {
+                return false;
+            };
             self.facts.clear();
+            for (number, change) in std::mem::take(&mut self.changes) {
+                assert!(number <= changes, "it was taken");
+                if let StepChange::Edit { work, step } = change
+                    && edits.contains(&(work, number))
+                {
+                    self.kept.insert(work, *step);
+                }
+            }
             forgotten.iter().for_each(|work| drop(self.kept.remove(work)));
             self.base = Some(RunBase::decode(&base.encode()).expect("it was encoded"));
             true
@@ -366,9 +425,9 @@ mod tests {
 
         /// Expects a replay of what is stored to have the digest of a replay of everything.
         fn check(&self) {
-            let all = queue(None, self.added.clone(), &self.all);
+            let all = queue(None, self.added.clone(), &self.all_changes, &self.all);
             let kept = self.kept.clone().into_iter().collect();
-            let stored = queue(self.base.as_ref(), kept, &self.facts);
+            let stored = queue(self.base.as_ref(), kept, &self.changes, &self.facts);
             assert_eq!(stored.engine().digest(), all.engine().digest());
             assert_eq!(stored.engine().digest(), self.live.engine().digest());
             let works = |schedule: &Schedule| schedule.works().collect::<Vec<_>>();
@@ -398,6 +457,22 @@ mod tests {
                 _ => after.into_iter().filter(|work| Some(*work) != waits).collect(),
             };
             stored.add(&after, u32::from(random.one_in(4)));
+            if random.one_in(3) {
+                let known: Vec<_> = stored.live.works().rev().take(30).collect();
+                let mut any =
+                    || known[usize::try_from(random.within(0..known.len() as u64)).expect("small")];
+                let (work, before) = (any(), any());
+                let change = match random.one_in(2) {
+                    true => {
+                        let mut step = Stored::step(work, &[], 2);
+                        step.after.clone_from(&stored.live.step(work).after);
+                        step.priority = i64::from(random.one_in(4));
+                        StepChange::Edit { work, step: Box::new(step) }
+                    }
+                    false => StepChange::Move { work, before: Some(before) },
+                };
+                stored.change(change);
+            }
             if number == 7 {
                 waits = Some(WorkId::from_index(7));
             }
@@ -407,6 +482,7 @@ mod tests {
                     break;
                 }
                 let outcome = match random.within(0..8) {
+                    _ if grant.work.index() == 6 => Outcome::Success,
                     0 => Outcome::Failed,
                     1 => Outcome::Interrupted,
                     _ => Outcome::Success,
@@ -426,6 +502,36 @@ mod tests {
         let phase = |index| stored.live.engine().phase(WorkId::from_index(index));
         assert_eq!((phase(0), phase(7)), (Some(Phase::Running), Some(Phase::Waiting)));
         assert_eq!(phase(6), None, "it has ended long ago");
+    }
+
+    /// The long form adds a million steps.
+    #[test]
+    fn what_is_stored_of_a_queue_and_replayed_does_not_grow_with_the_steps_it_ever_had() {
+        let adds = if std::env::var_os("WINDLASS_STORM").is_some() { 1_000_000 } else { 12_000 };
+        let mut stored = Stored::new();
+        // The longest base, the most facts behind one, and the most steps, of each half.
+        let (mut most, mut base) = ([[0; 3]; 2], 0);
+        for number in 0..adds {
+            stored.add(&[], 0);
+            let grant = stored.live.take_next().expect("a slot is free");
+            stored.live.begin(grant).expect("it was granted");
+            let finished = Input::Finished { grant, outcome: Outcome::Success };
+            stored.live.apply(finished).expect("it runs");
+            if stored.commit() {
+                base = stored.base.as_ref().map_or(0, |base| base.encode().len());
+            }
+            // They are for comparisons with a journal that nothing is left out of.
+            stored.all.clear();
+            stored.added.clear();
+            let now = [base, stored.facts.len(), stored.kept.len()];
+            let most = &mut most[number * 2 / adds];
+            *most = [most[0].max(now[0]), most[1].max(now[1]), most[2].max(now[2])];
+        }
+        let [before, after] = most;
+        for (what, (before, after)) in before.into_iter().zip(after).enumerate() {
+            assert!(after * 10 <= before * 12, "measure {what} has grown from {before} to {after}");
+        }
+        assert!(stored.live.works().count() < REMEMBERED + 2 * LOOKED_AT);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use windlass_core::{Fact, Happening, WorkId};
 use windlass_store::{RunBase, StoreError, Transaction};
 use windlass_workflow::Step;
 
-use super::Schedule;
-use crate::queue::step_of;
+use super::{Schedule, StepChange};
+use crate::queue::{change_of, step_of};
 
 /// The journal of a run, and what was added to the run.
 pub(crate) struct RunHistory {
@@ -13,9 +13,18 @@ pub(crate) struct RunHistory {
     /// What stands for the facts before, and their number.
     base: Option<(RunBase, usize)>,
     /// The steps that were added, if the run stays open.
-    added: Option<Vec<(WorkId, Step)>>,
+    added: Option<Added>,
     /// The names of the workers that facts mean by numbers.
     workers: Vec<String>,
+}
+
+/// What was added to a run that stays open.
+struct Added {
+    steps: Vec<(WorkId, Step)>,
+    /// The changes of its steps since the base.
+    changes: Vec<(u64, StepChange)>,
+    /// The number of the last change.
+    last_change: u64,
 }
 
 impl RunHistory {
@@ -23,9 +32,12 @@ impl RunHistory {
     pub(crate) fn read(transaction: &Transaction<'_>, run: &str) -> Result<Self, StoreError> {
         let facts = transaction.facts().of(run)?;
         let added = match transaction.queues().of_run(run)? {
-            Some(_) => {
-                let stored = transaction.queues().steps_after(run, 0)?;
-                Some(stored.iter().map(step_of).collect::<Result<_, _>>()?)
+            Some(queue) => {
+                let steps = transaction.queues().steps_after(run, 0)?;
+                let steps = steps.iter().map(step_of).collect::<Result<_, _>>()?;
+                let changes = transaction.queues().changes_after(run, 0)?;
+                let changes = changes.iter().map(change_of).collect::<Result<_, _>>()?;
+                Some(Added { steps, changes, last_change: queue.changed })
             }
             None => None,
         };
@@ -62,17 +74,21 @@ impl RunHistory {
         self.facts.is_empty() && self.added.is_none()
     }
 
-    /// Brings a new schedule to where the journal ends. A queue takes what was added since.
-    pub(crate) fn replay(&mut self, schedule: &mut Schedule) {
+    /// Brings a new schedule to where the journal ends. A queue takes what was added and changed since. Returns
+    /// the steps of it that are something else now.
+    pub(crate) fn replay(&mut self, schedule: &mut Schedule) -> Vec<WorkId> {
         self.replay_journal(schedule);
         schedule.add_untaken();
+        schedule.take_changes()
     }
 
     /// Brings a new schedule to where the journal ends.
     pub(crate) fn replay_journal(&mut self, schedule: &mut Schedule) {
         schedule.name_workers(&self.workers);
-        if let Some(added) = self.added.take() {
-            schedule.stay_open(self.base.as_ref().map(|(base, _)| base), added);
+        if let Some(Added { steps, changes, last_change }) = self.added.take() {
+            schedule.stay_open(self.base.as_ref().map(|(base, _)| base), steps);
+            schedule.expect_changes(changes);
+            schedule.skip_changes(last_change);
         }
         schedule.replay(&self.facts);
     }

@@ -24,6 +24,12 @@ impl NameQueues {
         self.refused.insert(work, needs);
     }
 
+    /// Forgets a work, which needs something else now.
+    pub(super) fn drop_work(&mut self, work: WorkId) {
+        self.remove(work);
+        self.queued.remove(&work);
+    }
+
     fn remove(&mut self, work: WorkId) {
         if let Some(needs) = self.refused.remove(&work)
             && let Some(works) = self.by_needs.get_mut(&needs)

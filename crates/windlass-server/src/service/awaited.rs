@@ -14,7 +14,7 @@ use super::follow::{Unled, unled};
 use crate::coordinator::{RunError, plan_of};
 use crate::look::{LookError, RunView, StepState, find_run};
 use crate::poll::poll;
-use crate::queue::step_of;
+use crate::queue::{change_of, step_of};
 use crate::schedule::{RunHistory, Schedule};
 use crate::signals::SignalPipe;
 
@@ -204,6 +204,7 @@ impl FollowedRun {
     /// Applies what is new.
     fn catch_up(&mut self, store: &mut Store) -> Result<(), RunError> {
         let (run, seen, last) = (&self.run.id, self.seen, self.schedule.last_added());
+        let changed = self.schedule.last_change();
         let new = store.read(|transaction| {
             let base = transaction.queues().base(run)?;
             if base.is_some_and(|base| base.facts > seen) {
@@ -211,13 +212,16 @@ impl FollowedRun {
             }
             let added = transaction.queues().steps_after(run, last)?;
             let added = added.iter().map(step_of).collect::<Result<Vec<_>, _>>()?;
-            Ok(Some((added, transaction.facts().after(run, seen)?)))
+            let changes = transaction.queues().changes_after(run, changed)?;
+            let changes = changes.iter().map(change_of).collect::<Result<Vec<_>, _>>()?;
+            Ok(Some((added, changes, transaction.facts().after(run, seen)?)))
         })?;
-        let Some((added, facts)) = new else {
+        let Some((added, changes, facts)) = new else {
             *self = Self::open(store, self.run.clone())?;
             return Ok(());
         };
         self.schedule.expect_added(added);
+        self.schedule.expect_changes(changes);
         facts.iter().for_each(|fact| self.schedule.follow(fact));
         self.seen += facts.len();
         self.schedule.take_transitions();

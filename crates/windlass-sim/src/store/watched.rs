@@ -7,8 +7,8 @@ use windlass_store::{
     AttemptRecord, Decision, Event, EventTable, GuardWait, HomeMachine, LeaseChanges, LeaseQuery,
     LeaseSnapshot, LeaseTables, Life, LimitItems, Meta, NewOrder, OrderTables, Process,
     QueueTables, Request, RequestTable, RunEnd, RunListing, RunRecord, RunTables, StepOutput,
-    StepTables, StoreError, StoredBase, StoredLease, StoredName, StoredOrder, StoredQueue,
-    StoredReport, StoredStep, StoredWaiter, StoredWorker, Tables,
+    StepTables, StoreError, StoredBase, StoredChange, StoredLease, StoredName, StoredOrder,
+    StoredQueue, StoredReport, StoredStep, StoredWaiter, StoredWorker, Tables,
 };
 
 /// Tables behind a function that gets the name of each call, and may refuse it.
@@ -127,6 +127,10 @@ pass_on! {
         fn add_step(run: &str, text: &str) -> WorkId;
         fn steps_after(run: &str, after: u64) -> Vec<StoredStep>;
         fn step(run: &str, work: WorkId) -> Option<StoredStep>;
+        fn set_step(run: &str, work: WorkId, text: &str) -> ();
+        fn add_change(run: &str, text: &str) -> u64;
+        fn changes_after(run: &str, after: u64) -> Vec<StoredChange>;
+        fn delete_change(run: &str, number: u64) -> ();
         fn delete_step(run: &str, work: WorkId) -> ();
         fn base(run: &str) -> Option<StoredBase>;
         fn set_base(run: &str, text: &str) -> ();

@@ -25,6 +25,8 @@ pub(super) fn fact_name(fact: &Fact) -> &'static str {
         Happening::Halted { .. } => "fact: halted",
         Happening::Continued { .. } => "fact: continued",
         Happening::WorkPaused { .. } => "fact: work paused",
+        Happening::Moved { .. } => "fact: moved",
+        Happening::Replaced { .. } => "fact: replaced",
         Happening::WorkUnpaused { .. } => "fact: work unpaused",
         Happening::Paused => "fact: paused",
         Happening::Unpaused => "fact: unpaused",

@@ -5,7 +5,7 @@ use windlass_core::WorkId;
 use super::session::{Columns, int};
 use super::tables::PostgresTables;
 use crate::error::StoreError;
-use crate::queue::{StoredBase, StoredQueue, StoredStep};
+use crate::queue::{StoredBase, StoredChange, StoredQueue, StoredStep};
 use crate::tables::QueueTables;
 
 impl QueueTables for PostgresTables<'_> {
@@ -16,16 +16,24 @@ impl QueueTables for PostgresTables<'_> {
     }
 
     fn queues(&self) -> Result<Vec<StoredQueue>, StoreError> {
-        self.session.all("SELECT name, run, added FROM run_queue ORDER BY name", &[], queue)
+        self.session.all(
+            "SELECT name, run, added, changed FROM run_queue ORDER BY name",
+            &[],
+            queue,
+        )
     }
 
     fn queue(&self, name: &str) -> Result<Option<StoredQueue>, StoreError> {
-        let query = "SELECT name, run, added FROM run_queue WHERE name = $1";
+        let query = "SELECT name, run, added, changed FROM run_queue WHERE name = $1";
         self.session.one(query, &[&name], queue)
     }
 
     fn queue_of_run(&self, run: &str) -> Result<Option<StoredQueue>, StoreError> {
-        self.session.one("SELECT name, run, added FROM run_queue WHERE run = $1", &[&run], queue)
+        self.session.one(
+            "SELECT name, run, added, changed FROM run_queue WHERE run = $1",
+            &[&run],
+            queue,
+        )
     }
 
     fn add_step(&self, run: &str, text: &str) -> Result<WorkId, StoreError> {
@@ -45,6 +53,35 @@ impl QueueTables for PostgresTables<'_> {
     fn step(&self, run: &str, work: WorkId) -> Result<Option<StoredStep>, StoreError> {
         let query = "SELECT work, text FROM added_step WHERE run = $1 AND work = $2";
         self.session.one(query, &[&run, &int(work.get())], step)
+    }
+
+    fn set_step(&self, run: &str, work: WorkId, text: &str) -> Result<(), StoreError> {
+        let set = "UPDATE added_step SET text = $3 WHERE run = $1 AND work = $2";
+        self.session.execute(set, &[&run, &int(work.get()), &text])?;
+        Ok(())
+    }
+
+    fn add_change(&self, run: &str, text: &str) -> Result<u64, StoreError> {
+        let count = "UPDATE run_queue SET changed = changed + 1 WHERE run = $1 RETURNING changed";
+        let number: Option<u64> = self.session.one(count, &[&run], |row| row.int(0))?;
+        let number = number.ok_or_else(|| StoreError::UnknownRun { run: run.to_owned() })?;
+        let insert = "INSERT INTO step_change (run, number, text) VALUES ($1, $2, $3)";
+        self.session.execute(insert, &[&run, &int(number), &text])?;
+        Ok(number)
+    }
+
+    fn changes_after(&self, run: &str, after: u64) -> Result<Vec<StoredChange>, StoreError> {
+        let query =
+            "SELECT number, text FROM step_change WHERE run = $1 AND number > $2 ORDER BY number";
+        self.session.all(query, &[&run, &int(after)], |row| {
+            Ok(StoredChange { number: row.int(0)?, text: row.value(1)? })
+        })
+    }
+
+    fn delete_change(&self, run: &str, number: u64) -> Result<(), StoreError> {
+        let delete = "DELETE FROM step_change WHERE run = $1 AND number = $2";
+        self.session.execute(delete, &[&run, &int(number)])?;
+        Ok(())
     }
 
     fn delete_step(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
@@ -71,7 +108,12 @@ impl QueueTables for PostgresTables<'_> {
 }
 
 fn queue(row: &Columns<'_>) -> Result<StoredQueue, StoreError> {
-    Ok(StoredQueue { name: row.value(0)?, run: row.value(1)?, added: row.int(2)? })
+    Ok(StoredQueue {
+        name: row.value(0)?,
+        run: row.value(1)?,
+        added: row.int(2)?,
+        changed: row.int(3)?,
+    })
 }
 
 fn step(row: &Columns<'_>) -> Result<StoredStep, StoreError> {

@@ -177,6 +177,7 @@ impl RunTables for PostgresTables<'_> {
             "work_order",
             "run_queue",
             "added_step",
+            "step_change",
             "journal_base",
             "run_worker",
         ] {

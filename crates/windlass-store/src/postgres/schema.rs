@@ -5,8 +5,16 @@ use super::target::Target;
 use crate::error::StoreError;
 use crate::wakeup::unique;
 
+/// The statements that lead from each version to the next, from version 1 on.
+const MIGRATIONS: [&str; 5] = [
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
+    include_str!("schema-5.sql"),
+    include_str!("schema-6.sql"),
+];
 /// The version of the tables.
-pub(super) const VERSION: i32 = 5;
+pub(super) const VERSION: i32 = 1 + MIGRATIONS.len() as i32;
 /// The key of the lock under which tables are created and changed.
 const LOCK: i64 = 0x574e_444c;
 
@@ -44,10 +52,7 @@ pub(super) fn prepare(session: &Session, target: &Target) -> Result<(), StoreErr
 fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
     session.batch(&format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", target.schema()))?;
     session.batch(include_str!("schema-1.sql"))?;
-    session.batch(include_str!("schema-2.sql"))?;
-    session.batch(include_str!("schema-3.sql"))?;
-    session.batch(include_str!("schema-4.sql"))?;
-    session.batch(include_str!("schema-5.sql"))?;
+    MIGRATIONS.iter().try_for_each(|statements| session.batch(statements))?;
     let insert = "INSERT INTO meta (version, id) VALUES ($1, $2)";
     session.execute(insert, &[&VERSION, &unique()?])?;
     Ok(())
@@ -56,18 +61,8 @@ fn create(session: &Session, target: &Target) -> Result<(), StoreError> {
 /// Migrates tables of an older version, between two writers.
 fn migrate(session: &Session, found: i32) -> Result<(), StoreError> {
     let migrated = session.batch("SELECT FROM meta FOR UPDATE").and_then(|()| {
-        if found < 2 {
-            session.batch(include_str!("schema-2.sql"))?;
-        }
-        if found < 3 {
-            session.batch(include_str!("schema-3.sql"))?;
-        }
-        if found < 4 {
-            session.batch(include_str!("schema-4.sql"))?;
-        }
-        if found < 5 {
-            session.batch(include_str!("schema-5.sql"))?;
-        }
+        let done = usize::try_from(found - 1).unwrap_or_default();
+        MIGRATIONS[done..].iter().try_for_each(|statements| session.batch(statements))?;
         session.batch(&format!("UPDATE meta SET version = {VERSION}"))
     });
     migrated.map_err(|error| match error {

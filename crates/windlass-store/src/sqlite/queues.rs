@@ -5,7 +5,7 @@ use windlass_core::WorkId;
 
 use super::tables::SqliteTables;
 use crate::error::StoreError;
-use crate::queue::{StoredBase, StoredQueue, StoredStep};
+use crate::queue::{StoredBase, StoredChange, StoredQueue, StoredStep};
 use crate::tables::QueueTables;
 
 impl QueueTables for SqliteTables<'_> {
@@ -15,15 +15,15 @@ impl QueueTables for SqliteTables<'_> {
     }
 
     fn queues(&self) -> Result<Vec<StoredQueue>, StoreError> {
-        self.all("SELECT name, run, added FROM run_queue ORDER BY name", [], queue)
+        self.all("SELECT name, run, added, changed FROM run_queue ORDER BY name", [], queue)
     }
 
     fn queue(&self, name: &str) -> Result<Option<StoredQueue>, StoreError> {
-        self.one("SELECT name, run, added FROM run_queue WHERE name = ?1", [name], queue)
+        self.one("SELECT name, run, added, changed FROM run_queue WHERE name = ?1", [name], queue)
     }
 
     fn queue_of_run(&self, run: &str) -> Result<Option<StoredQueue>, StoreError> {
-        self.one("SELECT name, run, added FROM run_queue WHERE run = ?1", [run], queue)
+        self.one("SELECT name, run, added, changed FROM run_queue WHERE run = ?1", [run], queue)
     }
 
     fn add_step(&self, run: &str, text: &str) -> Result<WorkId, StoreError> {
@@ -43,6 +43,35 @@ impl QueueTables for SqliteTables<'_> {
     fn step(&self, run: &str, work: WorkId) -> Result<Option<StoredStep>, StoreError> {
         let query = "SELECT work, text FROM added_step WHERE run = ?1 AND work = ?2";
         self.one(query, params![run, work.get()], step)
+    }
+
+    fn set_step(&self, run: &str, work: WorkId, text: &str) -> Result<(), StoreError> {
+        let set = "UPDATE added_step SET text = ?3 WHERE run = ?1 AND work = ?2";
+        self.execute(set, params![run, work.get(), text])?;
+        Ok(())
+    }
+
+    fn add_change(&self, run: &str, text: &str) -> Result<u64, StoreError> {
+        let count = "UPDATE run_queue SET changed = changed + 1 WHERE run = ?1 RETURNING changed";
+        let number: Option<u64> = self.one(count, [run], |row| row.get(0))?;
+        let number = number.ok_or_else(|| StoreError::UnknownRun { run: run.to_owned() })?;
+        let insert = "INSERT INTO step_change (run, number, text) VALUES (?1, ?2, ?3)";
+        self.execute(insert, params![run, number, text])?;
+        Ok(number)
+    }
+
+    fn changes_after(&self, run: &str, after: u64) -> Result<Vec<StoredChange>, StoreError> {
+        let query =
+            "SELECT number, text FROM step_change WHERE run = ?1 AND number > ?2 ORDER BY number";
+        self.all(query, params![run, after], |row| {
+            Ok(StoredChange { number: row.get(0)?, text: row.get(1)? })
+        })
+    }
+
+    fn delete_change(&self, run: &str, number: u64) -> Result<(), StoreError> {
+        let delete = "DELETE FROM step_change WHERE run = ?1 AND number = ?2";
+        self.execute(delete, params![run, number])?;
+        Ok(())
     }
 
     fn delete_step(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
@@ -68,7 +97,12 @@ impl QueueTables for SqliteTables<'_> {
 }
 
 fn queue(row: &Row<'_>) -> rusqlite::Result<StoredQueue> {
-    Ok(StoredQueue { name: row.get(0)?, run: row.get(1)?, added: row.get(2)? })
+    Ok(StoredQueue {
+        name: row.get(0)?,
+        run: row.get(1)?,
+        added: row.get(2)?,
+        changed: row.get(3)?,
+    })
 }
 
 fn step(row: &Row<'_>) -> rusqlite::Result<StoredStep> {

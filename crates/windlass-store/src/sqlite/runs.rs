@@ -164,6 +164,7 @@ impl RunTables for SqliteTables<'_> {
             "work_order",
             "run_queue",
             "added_step",
+            "step_change",
             "journal_base",
             "run_worker",
         ] {

@@ -16,8 +16,25 @@ use crate::wakeup::unique;
 
 /// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
+/// The statements that lead from each version to the next, from version [`FIRST`] on.
+const MIGRATIONS: [&str; 12] = [
+    concat!(include_str!("migrate-3.sql"), include_str!("runs-3.sql")),
+    include_str!("migrate-4.sql"),
+    include_str!("service.sql"),
+    include_str!("migrate-6.sql"),
+    include_str!("migrate-7.sql"),
+    include_str!("migrate-8.sql"),
+    include_str!("migrate-9.sql"),
+    include_str!("migrate-10.sql"),
+    include_str!("migrate-11.sql"),
+    include_str!("migrate-12.sql"),
+    include_str!("migrate-13.sql"),
+    include_str!("migrate-14.sql"),
+];
+/// The version of the tables that are created before all migrations.
+const FIRST: i32 = 2;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 13;
+pub(super) const VERSION: i32 = FIRST + MIGRATIONS.len() as i32;
 
 /// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,100 +113,16 @@ fn change(
 fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute_batch(include_str!("runs.sql"))?;
     tables(transaction)?;
-    from_2(transaction)?;
-    from_3(transaction)?;
-    from_4(transaction)?;
-    from_5(transaction)?;
-    from_6(transaction)?;
-    from_7(transaction)?;
-    from_8(transaction)?;
-    from_9(transaction)?;
-    from_10(transaction)?;
-    from_11(transaction)?;
-    from_12(transaction)
+    migrate(FIRST, transaction)
 }
 
 /// Migrates the tables from an older version.
 fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    if version == 1 {
+    if version < FIRST {
         from_1(transaction)?;
     }
-    if version <= 2 {
-        from_2(transaction)?;
-    }
-    if version <= 3 {
-        from_3(transaction)?;
-    }
-    if version <= 4 {
-        from_4(transaction)?;
-    }
-    if version <= 5 {
-        from_5(transaction)?;
-    }
-    if version <= 6 {
-        from_6(transaction)?;
-    }
-    if version <= 7 {
-        from_7(transaction)?;
-    }
-    if version <= 8 {
-        from_8(transaction)?;
-    }
-    if version <= 9 {
-        from_9(transaction)?;
-    }
-    if version <= 10 {
-        from_10(transaction)?;
-    }
-    if version <= 11 {
-        from_11(transaction)?;
-    }
-    from_12(transaction)
-}
-
-fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    transaction.execute_batch(include_str!("migrate-3.sql"))?;
-    Ok(transaction.execute_batch(include_str!("runs-3.sql"))?)
-}
-
-fn from_3(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-4.sql"))?)
-}
-
-fn from_4(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("service.sql"))?)
-}
-
-fn from_5(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-6.sql"))?)
-}
-
-fn from_6(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-7.sql"))?)
-}
-
-fn from_7(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-8.sql"))?)
-}
-
-fn from_8(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-9.sql"))?)
-}
-
-fn from_9(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-10.sql"))?)
-}
-
-fn from_10(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-11.sql"))?)
-}
-
-fn from_11(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-12.sql"))?)
-}
-
-fn from_12(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    Ok(transaction.execute_batch(include_str!("migrate-13.sql"))?)
+    let done = usize::try_from(version - FIRST).unwrap_or_default();
+    MIGRATIONS[done..].iter().try_for_each(|statements| Ok(transaction.execute_batch(statements)?))
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

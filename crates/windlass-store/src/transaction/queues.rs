@@ -4,7 +4,7 @@ use windlass_core::WorkId;
 
 use super::Notices;
 use crate::error::StoreError;
-use crate::queue::{StoredBase, StoredQueue, StoredStep};
+use crate::queue::{StoredBase, StoredChange, StoredQueue, StoredStep};
 use crate::tables::QueueTables;
 use crate::wakeup::Topic;
 
@@ -55,6 +55,27 @@ impl<'a> Queues<'a> {
     /// Returns one step, if it is stored.
     pub fn step(&self, run: &str, work: WorkId) -> Result<Option<StoredStep>, StoreError> {
         self.tables.step(run, work)
+    }
+
+    /// Replaces the text of a step. The journal must not have the fact any more that submits the step.
+    pub fn set_step(&self, run: &str, work: WorkId, text: &str) -> Result<(), StoreError> {
+        self.tables.set_step(run, work, text)
+    }
+
+    /// Adds a change of a step that has not begun. The scheduler takes changes in the order of their numbers.
+    pub fn change(&self, run: &str, text: &str) -> Result<u64, StoreError> {
+        self.notices.add(Topic::Requests);
+        self.tables.add_change(run, text)
+    }
+
+    /// Returns the changes with numbers above `after`, in order, as far as they are stored.
+    pub fn changes_after(&self, run: &str, after: u64) -> Result<Vec<StoredChange>, StoreError> {
+        self.tables.changes_after(run, after)
+    }
+
+    /// Deletes a change that no fact stands for.
+    pub fn drop_change(&self, run: &str, number: u64) -> Result<(), StoreError> {
+        self.tables.delete_change(run, number)
     }
 
     /// Returns what stands for the beginning of a run's journal, if something does.

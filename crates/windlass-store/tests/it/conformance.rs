@@ -275,5 +275,6 @@ suite! {
         decisions_are_kept_with_their_run;
     growth:
         steps_are_numbered_as_they_are_added_and_no_number_is_used_again
+        changes_are_numbered_and_go_with_their_queue
         a_base_stands_for_the_facts_before_it;
 }

@@ -247,8 +247,8 @@ fn a_writer_that_waits_for_another_one_is_asked_whether_to_go_on() {
 }
 
 /// Makes the tables what they were in version 1, of which this version has used nothing else.
-const FIRST: &str = "DROP TABLE step_output, run_worker, log_chunk, log_stream;
-    ALTER TABLE worker DROP COLUMN offer, DROP COLUMN about;
+const FIRST: &str = "DROP TABLE step_output, run_worker, log_chunk, log_stream, step_change;
+    ALTER TABLE worker DROP COLUMN offer, DROP COLUMN about; ALTER TABLE run_queue DROP COLUMN changed;
     ALTER TABLE meta RENAME COLUMN era TO boot; ALTER TABLE meta RENAME COLUMN eras TO epoch;
     ALTER TABLE meta DROP COLUMN clock_us, DROP COLUMN ahead_us, ADD COLUMN machine TEXT;
     ALTER TABLE lease DROP COLUMN frame, DROP COLUMN host, DROP COLUMN doubted;

@@ -241,6 +241,7 @@ fn sixth_version(dir: &Path) -> Connection {
              DROP TABLE step_output;
              DROP TABLE run_worker; ALTER TABLE worker DROP COLUMN offer;
              ALTER TABLE worker DROP COLUMN about;
+             DROP TABLE step_change;
              PRAGMA user_version = 6",
         )
         .expect("SQL");

@@ -103,8 +103,17 @@ fn every_line_matches_the_schema() {
         "unpause_asked",
     ];
     let rare: Vec<_> = rare.into_iter().chain(served).map(str::to_owned).collect();
-    let queues = ["added", "remove_asked", "step_ended", "queue_idle", "queue", "queue_step"]
-        .map(str::to_owned);
+    let queues = [
+        "added",
+        "edited",
+        "moved",
+        "remove_asked",
+        "step_ended",
+        "queue_idle",
+        "queue",
+        "queue_step",
+    ];
+    let queues = queues.map(str::to_owned);
     let rare: Vec<_> = rare.into_iter().chain(queues).collect();
     let told = events(&schema()).difference(&BTreeSet::from_iter(rare)).cloned().collect();
     let missing: BTreeSet<String> = &told - &lines.seen;

@@ -26,22 +26,27 @@ case $2 in
     used) take "r.$WINDLASS_RUN" 2 ;;
     locked) take l 1 ;;
     counted) take s 3 ;;
+    boarded) take "board.$WINDLASS_SHARED_BOARD" 1 ;;
 esac
 echo "$WINDLASS_RUN $WINDLASS_STEP" >> record
 "#;
 
-/// A workflow of `5 * each` steps.
+/// How many kinds of steps there are.
+const KINDS: usize = 6;
+
+/// A workflow of `KINDS * each` steps.
 fn flow(each: usize) -> String {
     let numbers: Vec<_> = (0..each).map(|n| format!("'{n}'")).collect();
     let numbers = numbers.join(", ");
     let mut text =
         "[params]\nwho = 'served'\n[resource]\nr = 2\n[semaphore.s]\ncapacity = 3\n".to_owned();
-    let kinds = [
+    let kinds: [_; KINDS] = [
         ("first", ""),
         ("used", "after = ['first']\nuse = { r = 1 }\n"),
         ("locked", "lock = 'l'\n"),
         ("counted", "after = ['locked']\nsemaphore = { s = 1 }\n"),
-        ("last", "after = ['used', 'counted']\n"),
+        ("boarded", "after = ['first']\nuse = { 'shared.board' = 1 }\n"),
+        ("last", "after = ['used', 'counted', 'boarded']\n"),
     ];
     for (kind, more) in kinds {
         text += &format!(
@@ -53,10 +58,12 @@ fn flow(each: usize) -> String {
 
 #[test]
 fn many_runs_at_once_keep_all_limits_and_end() {
-    let (served, foreground, each) = (rounds(3, 45), rounds(1, 5), rounds(2, 10));
+    let (served, foreground, each) = (rounds(3, 45), rounds(1, 5), rounds(2, 9));
     let service = Service::with(&flow(each), &SLOTS.to_string());
     fs::create_dir(service.bench.path("guard")).expect("a directory");
     service.bench.write("step.sh", STEP);
+    // All runs share these, each item is for one step at a time.
+    service.bench.ends_with(0, &["limits", "set", "board", "--items", "a,b,c"]);
     let shell = |place: usize| {
         let script = format!(
             "i=0; while test $i -lt {served}; do \"$WINDLASS\" submit flow.toml >> ids-{place} 2> told-{place}; i=$((i + 1)); done\n\
@@ -83,6 +90,10 @@ fn many_runs_at_once_keep_all_limits_and_end() {
     for line in service.bench.read("record").lines() {
         *ran.entry(line.to_owned()).or_default() += 1;
     }
-    assert_eq!(ran.len(), 4 * (served + foreground) * 5 * each, "every step of every run has run");
+    assert_eq!(
+        ran.len(),
+        4 * (served + foreground) * KINDS * each,
+        "every step of every run has run"
+    );
     assert!(ran.values().all(|times| *times == 1), "once");
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::{State, Work, edge_outcome};
 use crate::dag::{Edge, EdgeOutcome};
+use crate::engine::config::Precedence;
 use crate::engine::effects::Effects;
 use crate::input::{Dependency, Extras, Submission};
 use crate::phase::{Phase, Step};
@@ -92,7 +93,9 @@ impl State {
         if entry.phase() == Phase::Ready && self.pauses.hold_back(work) {
             entry.step(work, Step::Pause);
         }
-        if entry.phase().has_place() {
+        if self.precedence == Precedence::Submitted {
+            entry.join_queue(self.last_seq(), self.now);
+        } else if entry.phase().has_place() {
             entry.join_queue(self.next_seq, self.now);
             self.next_seq = self.next_seq.saturating_add(1);
         }

@@ -66,6 +66,7 @@ impl State {
             self.restore_work(effects, entry);
         }
         self.skip_to(usize::try_from(base.submitted).expect("works are counted in memory"));
+        self.number_old(effects);
     }
 
     /// Leaves out forgotten works.
@@ -88,6 +89,7 @@ impl State {
             (Edge { node: index, kind: edge.kind }, edge.outcome.or_else(known))
         });
         entry.restore(base);
+        entry.set_timed(base.times.is_some());
         self.dag.add_node(edges);
         self.counts.enter(entry.phase().state(), entry.retries_left);
         self.places.start(work, base.worker);

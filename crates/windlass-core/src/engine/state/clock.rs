@@ -160,6 +160,18 @@ impl Clock {
         self.times.insert(work, Times { timeout, deadline, ..Times::default() });
     }
 
+    /// Sets the time limit of attempts of a work that runs none. Returns whether the work has a time limit or
+    /// a deadline.
+    pub(super) fn set_timeout(&mut self, work: WorkId, timeout: Option<Duration>) -> bool {
+        let times = self.times.entry(work).or_default();
+        times.timeout = timeout;
+        let is_timed = timeout.is_some() || times.deadline.is_some();
+        if !is_timed {
+            self.times.remove(&work);
+        }
+        is_timed
+    }
+
     /// Removes and returns the deadline of `work`; its timer stays set.
     pub(super) fn take_deadline(&mut self, work: WorkId) -> Option<Timestamp> {
         let times = self.times.get_mut(&work)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::State;
+use crate::engine::config::Precedence;
 use crate::phase::Phase;
 use crate::{Timestamp, WorkId};
 
@@ -27,6 +28,9 @@ impl State {
                     digest.add(entry.ready_since.as_nanos());
                 }
                 _ => {}
+            }
+            if self.precedence == Precedence::Submitted {
+                digest.add(entry.seq.get());
             }
             digest.add(entry.priority.cast_unsigned());
             digest.add(u64::from(entry.attempts));

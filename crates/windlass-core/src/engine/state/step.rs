@@ -2,6 +2,7 @@
 
 use super::{State, Work};
 use crate::WorkId;
+use crate::engine::config::Precedence;
 use crate::engine::effects::{Effects, Move};
 use crate::phase::{Phase, Step};
 
@@ -29,8 +30,13 @@ impl State {
             entry.step(work, Step::Pause);
         }
         if entry.phase().has_place() && !from.keeps_its_place() {
-            entry.join_queue(self.next_seq, self.now);
-            self.next_seq = self.next_seq.saturating_add(1);
+            match self.precedence {
+                Precedence::Ready => {
+                    entry.join_queue(self.next_seq, self.now);
+                    self.next_seq = self.next_seq.saturating_add(1);
+                }
+                Precedence::Submitted => entry.join_queue(entry.seq, self.now),
+            }
         }
         self.counts.leave(from.state(), entry.retries_left);
         self.counts.enter(entry.phase().state(), entry.retries_left);

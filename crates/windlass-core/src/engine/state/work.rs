@@ -12,7 +12,8 @@ pub(in crate::engine) struct Work {
     /// Private to this file, see [`Work::step`].
     phase: Phase,
     pub(in crate::engine) priority: i64,
-    /// Its sequence number in the queue, which it keeps while it is granted or refused outside.
+    /// Its sequence number in the queue, which it keeps while it is granted or refused outside, and always if
+    /// works are queued in the order of their submission.
     pub(in crate::engine) seq: Seq,
     pub(in crate::engine) ready_since: Timestamp,
     pub(in crate::engine) attempts: u32,
@@ -88,7 +89,19 @@ impl Work {
         from
     }
 
-    /// Moves the work to the end of the queue.
+    /// Sets what was submitted of a work that has not begun. Its family stays.
+    pub(super) fn replace(&mut self, new: Submission<'_>) {
+        let Submission { cost, priority, retries, extras, .. } = new;
+        (self.cost, self.priority, self.retries_left) = (cost, priority, retries);
+        self.gate = if extras.is_some_and(|extras| extras.gated) { Gate::Shut } else { Gate::None };
+    }
+
+    /// Notes whether it has a time limit or a deadline.
+    pub(super) fn set_timed(&mut self, is_timed: bool) {
+        self.extra = Extra::new(is_timed, self.is_related());
+    }
+
+    /// Gives the work this place in the queue.
     #[inline]
     pub(super) fn join_queue(&mut self, seq: Seq, now: Timestamp) {
         self.seq = seq;
@@ -125,7 +138,7 @@ impl Work {
 
     /// Makes it a parent.
     pub(super) fn become_parent(&mut self) {
-        self.extra = if self.is_timed() { Extra::TimesAndFamily } else { Extra::Family };
+        self.extra = Extra::new(self.is_timed(), true);
     }
 
     #[inline]
@@ -152,7 +165,11 @@ impl Work {
 
 impl Extra {
     fn of(extras: &Extras) -> Self {
-        match (extras.timeout.is_some() || extras.deadline.is_some(), extras.parent.is_some()) {
+        Self::new(extras.timeout.is_some() || extras.deadline.is_some(), extras.parent.is_some())
+    }
+
+    fn new(is_timed: bool, is_related: bool) -> Self {
+        match (is_timed, is_related) {
             (false, false) => Self::None,
             (true, false) => Self::Times,
             (false, true) => Self::Family,

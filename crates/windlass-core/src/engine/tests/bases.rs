@@ -18,6 +18,7 @@ struct Spec {
 
 /// Two benches: one has seen all facts, the other was restored, and is given the facts since.
 struct Pair {
+    precedence: Precedence,
     random: Random,
     all: Bench,
     restored: Bench,
@@ -25,8 +26,8 @@ struct Pair {
     running: Vec<Grant>,
 }
 
-fn bench() -> Bench {
-    let mut bench = Bench::new(3);
+fn bench(precedence: Precedence) -> Bench {
+    let mut bench = Bench::with_config(3, EngineConfig { precedence, ..EngineConfig::default() });
     bench
         .capacity
         .set_limits(CapacityTree::ROOT, &ResourceCost::new().with("cores", Amount::from(4)));
@@ -58,9 +59,10 @@ fn submit<T>(
 }
 
 impl Pair {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, precedence: Precedence) -> Self {
         let (specs, running) = (BTreeMap::new(), Vec::new());
-        Self { random: Random::new(seed), all: bench(), restored: bench(), specs, running }
+        let (all, restored) = (bench(precedence), bench(precedence));
+        Self { precedence, random: Random::new(seed), all, restored, specs, running }
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -71,7 +73,7 @@ impl Pair {
     fn restore(&mut self) {
         let base = self.restored.engine.base().expect("no work has a family");
         assert_eq!(Some(&base), self.all.engine.base().as_ref(), "both have the same base");
-        let mut fresh = bench();
+        let mut fresh = bench(self.precedence);
         fresh.now = self.all.now;
         for work in &base.works {
             let spec = &self.specs[&work.work];
@@ -85,7 +87,7 @@ impl Pair {
     /// Has the restored engine follow the other one.
     fn check(&mut self) {
         for fact in std::mem::take(&mut self.all.facts) {
-            if let Happening::Submitted { work } = fact.what {
+            if let Happening::Submitted { work } | Happening::Replaced { work } = fact.what {
                 let spec = self.specs[&work].clone();
                 submit(&mut self.restored, &spec, |engine, _, submission| engine.stage(submission));
             }
@@ -104,6 +106,29 @@ impl Pair {
     }
 
     fn submit(&mut self) {
+        let spec = self.spec();
+        let submitted = submit(&mut self.all, &spec, |engine, world, submission| {
+            engine.submit(world, submission)
+        });
+        self.specs.insert(submitted.expect("what it follows is known"), spec);
+    }
+
+    fn replace(&mut self, work: WorkId) {
+        // What it follows and its deadline stay.
+        let Spec { after, extras: Extras { deadline, .. }, .. } = self.specs[&work].clone();
+        let spec = self.spec();
+        let spec = Spec { after, extras: Extras { deadline, ..spec.extras }, ..spec };
+        let replaced = submit(&mut self.all, &spec, |engine, world, submission| {
+            engine.replace(world, work, submission)
+        });
+        let has_begun = self.all.engine.attempts(work).is_some_and(|attempts| attempts > 0);
+        assert_eq!(replaced.is_err(), has_begun, "only what has not begun can be replaced");
+        if !has_begun {
+            self.specs.insert(work, spec);
+        }
+    }
+
+    fn spec(&mut self) -> Spec {
         let known: Vec<_> = self.all.engine.works().collect();
         let kinds = [EdgeKind::Success, EdgeKind::Done, EdgeKind::Failed];
         let mut after = Vec::new();
@@ -116,18 +141,14 @@ impl Pair {
         let gated = self.below(6) == 0;
         let extras = Extras { timeout, deadline, gated, ..Extras::default() };
         let (priority, retries) = (self.below(2) as i64, self.below(3) as u32);
-        let spec = Spec { after, priority, retries, cores: self.below(3) as u32, extras };
-        let submitted = submit(&mut self.all, &spec, |engine, world, submission| {
-            engine.submit(world, submission)
-        });
-        self.specs.insert(submitted.expect("what it follows is known"), spec);
+        Spec { after, priority, retries, cores: self.below(3) as u32, extras }
     }
 
     fn step(&mut self) {
         let known: Vec<_> = self.all.engine.works().collect();
         let any = self.below(known.len());
         let any = known.get(any).copied();
-        match (self.below(12), any) {
+        match (self.below(14), any) {
             (0..=2, _) => self.submit(),
             (3..=5, _) => {
                 if let Some(grant) = self.all.take() {
@@ -158,6 +179,12 @@ impl Pair {
                 };
                 let _ = self.all.apply(input);
             }
+            (11, Some(work)) => self.replace(work),
+            (12, Some(work)) => {
+                let before = self.below(known.len() + 1);
+                let before = known.get(before).copied();
+                self.all.apply(Input::Move { work, before }).expect("both are known");
+            }
             _ => {
                 let pause = Duration::from_millis(self.random.number() % 900);
                 self.all.now = self.all.now.after(pause);
@@ -171,8 +198,9 @@ impl Pair {
 #[test]
 fn an_engine_that_was_restored_goes_on_like_the_one_that_its_base_was_taken_from() {
     let mut forgotten = 0;
-    for seed in 0..20 {
-        let mut pair = Pair::new(seed);
+    for seed in 0..40 {
+        let precedence = [Precedence::Ready, Precedence::Submitted][(seed % 2) as usize];
+        let mut pair = Pair::new(seed, precedence);
         for step in 0..200 {
             pair.step();
             if step % 17 == 0 {

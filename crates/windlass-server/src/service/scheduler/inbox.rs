@@ -108,10 +108,10 @@ fn requests(
     Ok(requests)
 }
 
-/// Returns the runs to which commands were added that they have not taken.
+/// Returns the runs to which commands were added, or of which steps were changed, and that have not taken that.
 fn grown(transaction: &Transaction<'_>, runs: &Runs) -> Result<Vec<String>, StoreError> {
     let queues = transaction.queues().all()?.into_iter();
     let grown =
-        queues.filter(|queue| runs.find(&queue.run).is_some_and(|run| run.taken() < queue.added));
+        queues.filter(|queue| runs.find(&queue.run).is_some_and(|run| run.lags_behind(queue)));
     Ok(grown.map(|queue| queue.run).collect())
 }

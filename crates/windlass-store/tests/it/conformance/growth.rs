@@ -41,7 +41,7 @@ pub(super) fn steps_are_numbered_as_they_are_added_and_no_number_is_used_again(o
             Ok((queues.find("q")?, steps, queues.step("abc", work(3))?))
         })
         .expect("it can be read");
-    let queue = StoredQueue { name: "q".to_owned(), run: "abc".to_owned(), added: 4 };
+    let queue = StoredQueue { name: "q".to_owned(), run: "abc".to_owned(), added: 4, changed: 0 };
     assert_eq!(found, Some(queue.clone()));
     let of_run = on.store.read(|transaction| transaction.queues().of_run("abc"));
     assert_eq!(of_run.expect("it can be read"), Some(queue));
@@ -49,6 +49,44 @@ pub(super) fn steps_are_numbered_as_they_are_added_and_no_number_is_used_again(o
     assert_eq!((texts, third), (vec![(2, "b"), (4, "d")], None));
     let unknown = on.store.transact(|transaction| transaction.queues().add("xyz", "a"));
     assert!(unknown.is_err(), "only a queue grows");
+}
+
+pub(super) fn changes_are_numbered_and_go_with_their_queue(on: &mut Fixture) {
+    create(on);
+    add(on, "a");
+    let mut change = |text: &str| {
+        let changed = on.store.transact(|transaction| transaction.queues().change("abc", text));
+        changed.expect("the store works")
+    };
+    assert_eq!([change("x"), change("y"), change("z")], [1, 2, 3]);
+    let folded = on.store.transact(|transaction| {
+        transaction.queues().set_step("abc", work(1), "b")?;
+        transaction.queues().drop_change("abc", 1)?;
+        transaction.queues().drop_change("abc", 3)
+    });
+    folded.expect("the store works");
+    let changed = on.store.transact(|transaction| transaction.queues().change("abc", "w"));
+    assert_eq!(changed.expect("the store works"), 4, "no number is used again");
+    let read = |on: &mut Fixture| {
+        let read = on.store.read(|transaction| {
+            let queues = transaction.queues();
+            let changes = [queues.changes_after("abc", 0)?, queues.changes_after("abc", 2)?];
+            Ok((changes, queues.step("abc", work(1))?, queues.find("q")?))
+        });
+        read.expect("it can be read")
+    };
+    let (changes, step, queue) = read(on);
+    let texts = changes.map(|changes| {
+        changes.into_iter().map(|change| (change.number, change.text)).collect::<Vec<_>>()
+    });
+    let stored = |number, text: &str| (number, text.to_owned());
+    assert_eq!(texts, [vec![stored(2, "y"), stored(4, "w")], vec![stored(4, "w")]]);
+    assert_eq!(step.map(|step| step.text).as_deref(), Some("b"));
+    assert_eq!(queue.map(|queue| queue.changed), Some(4));
+    let unknown = on.store.transact(|transaction| transaction.queues().change("xyz", "a"));
+    assert!(unknown.is_err(), "only a queue has steps to change");
+    on.store.transact(|transaction| transaction.runs().delete("abc")).expect("the store works");
+    assert_eq!(read(on), ([vec![], vec![]], None, None));
 }
 
 pub(super) fn a_base_stands_for_the_facts_before_it(on: &mut Fixture) {
