@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use windlass_bench_report::Table;
-use windlass_bench_service::{Extent, Place, Process, Service, Windlass, flow_of_true};
+use windlass_bench_service::{
+    Extent, Place, Process, Service, Windlass, flow_of_true, time_in_foreground,
+};
 
 use crate::restart;
-use crate::thousand::{SLOTS, in_foreground, per_step};
+use crate::thousand::{SLOTS, per_step};
 
 /// What one pass over all runs has taken.
 struct Pass {
@@ -20,7 +22,8 @@ pub(crate) fn run(windlass: &Windlass, extent: Extent, table: &mut Table) {
     let (mut led, mut served, mut longest) = (Vec::new(), Vec::new(), Vec::new());
     let mut restarts = Vec::new();
     for _ in 0..extent.of(1, 3) {
-        led.push(per_step(in_foreground(windlass, runs * steps), runs * steps));
+        let all_in_one = time_in_foreground(&windlass.place(), runs * steps, SLOTS);
+        led.push(per_step(all_in_one, runs * steps));
         let place = windlass.place();
         place.write("flow.toml", &flow_of_true(steps, SLOTS));
         let Pass { took, waits } = all(&place, runs, steps);

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use windlass_bench_report::Table;
-use windlass_bench_service::{Extent, Place, Process, Windlass};
+use windlass_bench_service::{Extent, Place, Process, Windlass, time_in_foreground};
 
 use crate::pueue::Pueue;
-use crate::thousand::{SLOTS, in_foreground, per_step};
+use crate::thousand::{SLOTS, per_step};
 
 /// How many ended commands a queue of windlass remembers.
 const REMEMBERED: usize = 1000;
@@ -51,7 +51,7 @@ pub(crate) fn run(windlass: &Windlass, extent: Extent, table: &mut Table) {
     }
     let work = format!("{commands} × `true` added to a queue, {SLOTS} at a time");
     let foreground: Vec<_> = (0..extent.of(1, 3))
-        .map(|_| per_step(in_foreground(windlass, commands), commands))
+        .map(|_| per_step(time_in_foreground(&windlass.place(), commands, SLOTS), commands))
         .collect();
     table.add(&format!("{work}, per step"), "windlass run, for comparison", "ms", foreground);
     for begin in [Begin::WhenAllAreAdded, Begin::AtOnce] {
