@@ -151,6 +151,12 @@ impl LeaseTables for MemoryTransaction {
         Ok(leases.filter(|lease| name.is_none_or(|name| lease.name == *name)).cloned().collect())
     }
 
+    fn leases_of_workers(&self) -> Result<Vec<StoredLease>, StoreError> {
+        let tables = self.tables();
+        let of_worker = |stored: &&StoredLease| matches!(stored.name, Name::Worker(_));
+        Ok(tables.leases.values().filter(of_worker).cloned().collect())
+    }
+
     fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
         let tables = self.tables();
         let of_process = |stored: &&StoredLease| stored.owner.process.as_ref() == Some(process);

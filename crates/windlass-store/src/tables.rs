@@ -145,6 +145,10 @@ pub trait LeaseTables {
     /// Returns the leases on one name, or on all.
     fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError>;
 
+    /// Returns the leases on the names of workers, without looking at others: each round of a scheduler asks
+    /// this.
+    fn leases_of_workers(&self) -> Result<Vec<StoredLease>, StoreError>;
+
     /// Returns the leases that a process holds, without looking at those of other processes: each
     /// heartbeat asks this.
     fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError>;

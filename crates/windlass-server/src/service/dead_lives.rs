@@ -77,8 +77,8 @@ impl LifeWatch {
         let is_shared = transaction.now().frame.is_shared();
         let now = Instant::now();
         let unseen = self.looked.replace(now).map(|looked| now.duration_since(looked));
-        for worker in transaction.orders().workers()? {
-            let Some(lease) = transaction.orders().lease_of(&worker.life)? else { continue };
+        for (worker, lease) in transaction.orders().leased_workers()? {
+            let Some(lease) = lease else { continue };
             let heartbeat = lease.lease.last_heartbeat;
             let timeout = lease.lease.terms.heartbeat_timeout;
             // While this process was cut off, the worker may have been, too.

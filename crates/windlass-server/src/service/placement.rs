@@ -42,12 +42,11 @@ impl Placement {
 
     /// Looks which workers are there. Returns whether something has changed.
     pub(crate) fn look(&mut self, transaction: &Transaction<'_>) -> Result<bool, StoreError> {
-        let mut found = BTreeMap::new();
-        for worker in transaction.orders().workers()? {
-            if let Some(process) = transaction.orders().process_of(&worker.life)? {
-                found.insert(worker.life.worker.clone(), Place { worker, process });
-            }
-        }
+        let live = transaction.orders().live_workers()?.into_iter();
+        let place = |(worker, process): (StoredWorker, Process)| {
+            (worker.life.worker.clone(), Place { worker, process })
+        };
+        let found: BTreeMap<_, _> = live.map(place).collect();
         if found == self.workers {
             return Ok(false);
         }

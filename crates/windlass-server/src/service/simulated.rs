@@ -243,6 +243,18 @@ fn a_round_costs_as_much_however_many_runs_wait_for_a_name() {
 }
 
 #[test]
+fn a_round_costs_as_much_however_many_workers_there_are() {
+    let calls = |workers: &[usize]| {
+        let world = World::quiet(Vec::new());
+        workers.iter().chain(&[SCHEDULERS[0]; 3]).for_each(|place| world.act(*place));
+        let before = world.faults.seen();
+        world.act(SCHEDULERS[0]);
+        world.faults.seen().calls_since(&before)
+    };
+    assert_eq!(calls(&WORKERS), calls(&WORKERS[..1]));
+}
+
+#[test]
 fn an_attempt_whose_order_was_never_placed_gives_its_names_back() {
     let world = World::quiet(vec![Flow::of(vec![FlowStep { semaphore: true, ..FlowStep::of(1) }])]);
     let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));

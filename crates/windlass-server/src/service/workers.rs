@@ -6,7 +6,9 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use windlass_core::{Name, Timestamp, nearest};
-use windlass_store::{Process, Store, StoreError, StoredWorker, Transaction, WorkerState};
+use windlass_store::{
+    Process, Store, StoreError, StoredLease, StoredWorker, Transaction, WorkerState,
+};
 
 use super::texts::COMMANDS;
 use crate::look::run::live_holder;
@@ -97,18 +99,19 @@ impl Asked {
 pub fn workers(store: &mut Store) -> Result<Vec<SeenWorker>, StoreError> {
     store.read(|transaction| {
         let now = transaction.now().at;
-        let workers = transaction.orders().workers()?.into_iter();
-        workers.map(|worker| seen(transaction, worker, now)).collect()
+        let workers = transaction.orders().leased_workers()?.into_iter();
+        workers.map(|(worker, lease)| seen(transaction, worker, lease, now)).collect()
     })
 }
 
 fn seen(
     transaction: &Transaction<'_>,
     worker: StoredWorker,
+    lease: Option<StoredLease>,
     now: Timestamp,
 ) -> Result<SeenWorker, StoreError> {
-    let alive = transaction.orders().process_of(&worker.life)?.is_some();
-    let lease = transaction.orders().lease_of(&worker.life)?;
+    let process = lease.as_ref().and_then(|stored| transaction.orders().live_process(stored));
+    let alive = process.is_some();
     let ago = lease.map(|stored| now.since(stored.lease.last_heartbeat).as_millis());
     let heartbeat_ms = ago.and_then(|ago| u64::try_from(ago).ok());
     let orders = transaction.orders().of_life(&worker.life, 0)?;

@@ -45,6 +45,7 @@ pass_on! {
         fn refresh_all(boot: &str, at: Timestamp) -> ();
         fn name(name: &Name) -> Option<StoredName>;
         fn leases(name: Option<&Name>) -> Vec<StoredLease>;
+        fn leases_of_workers() -> Vec<StoredLease>;
         fn leases_of_process(process: &Process) -> Vec<StoredLease>;
         fn is_held_as(name: &Name, token: Token) -> bool;
         fn waiters(name: Option<&Name>) -> Vec<StoredWaiter>;

@@ -116,6 +116,11 @@ impl LeaseTables for PostgresTables<'_> {
         }
     }
 
+    fn leases_of_workers(&self) -> Result<Vec<StoredLease>, StoreError> {
+        let query = format!("SELECT {LEASE} FROM lease WHERE kind = 'worker'");
+        self.session.all(&query, &[], lease)
+    }
+
     fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
         let Process { pid, started, boot, namespace } = process;
         let query = format!(

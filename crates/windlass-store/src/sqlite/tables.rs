@@ -116,6 +116,10 @@ impl LeaseTables for SqliteTables<'_> {
         }
     }
 
+    fn leases_of_workers(&self) -> Result<Vec<StoredLease>, StoreError> {
+        self.all(&format!("SELECT {LEASE} FROM lease WHERE kind = 'worker'"), [], lease)
+    }
+
     fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
         let Process { pid, started, boot, namespace } = process;
         let query = format!(

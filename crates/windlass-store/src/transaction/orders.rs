@@ -1,5 +1,7 @@
 //! Orders and reports: what a scheduler has workers execute, and how that ended.
 
+use std::collections::BTreeMap;
+
 use windlass_core::{Name, Presence};
 
 use super::Notices;
@@ -123,11 +125,11 @@ impl<'a> Orders<'a> {
         Ok(self.lease_of(life)?.is_none_or(|stored| self.is_stale(&stored)))
     }
 
-    /// Returns the process of a life that is not over.
-    pub fn process_of(&self, life: &Life) -> Result<Option<Process>, StoreError> {
-        let lease = self.lease_of(life)?.filter(|stored| !self.is_stale(stored));
-        let is_gone = |process: &Process| self.clock.liveness(process) == Liveness::Gone;
-        Ok(lease.and_then(|stored| stored.owner.process).filter(|process| !is_gone(process)))
+    /// Returns the process that keeps the lease of a life; none if the life is over.
+    #[must_use]
+    pub fn live_process(&self, stored: &StoredLease) -> Option<Process> {
+        let process = stored.owner.process.as_ref().filter(|_| !self.is_stale(stored))?;
+        (self.clock.liveness(process) != Liveness::Gone).then(|| process.clone())
     }
 
     /// Returns the lease of a life on its worker's name, which may be stale.
@@ -177,8 +179,26 @@ impl<'a> Orders<'a> {
         self.tables.worker_names(run)
     }
 
-    /// Returns the workers, by name.
-    pub fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
-        self.tables.workers()
+    /// Returns the workers, by name, each with the lease of its life on that name, if there is one. It may be
+    /// stale. However many workers there are, this makes two queries.
+    pub fn leased_workers(&self) -> Result<Vec<(StoredWorker, Option<StoredLease>)>, StoreError> {
+        let leases = self.tables.leases_of_workers()?.into_iter();
+        let mut leases: BTreeMap<_, _> =
+            leases.map(|stored| ((stored.name.clone(), stored.lease.token), stored)).collect();
+        let workers = self.tables.workers()?.into_iter();
+        let leased = workers.map(|worker| {
+            let name = Name::Worker(worker.life.worker.clone());
+            let lease = leases.remove(&(name, worker.life.token));
+            (worker, lease)
+        });
+        Ok(leased.collect())
+    }
+
+    /// Returns the workers whose lives are not over, by name, each with its process.
+    pub fn live_workers(&self) -> Result<Vec<(StoredWorker, Process)>, StoreError> {
+        let live = |(worker, lease): (StoredWorker, Option<StoredLease>)| {
+            Some((worker, self.live_process(&lease?)?))
+        };
+        Ok(self.leased_workers()?.into_iter().filter_map(live).collect())
     }
 }

@@ -237,6 +237,7 @@ suite! {
     orders:
         an_order_is_there_until_its_report_is_taken
         workers_and_their_names_in_runs_are_kept
+        the_workers_whose_leases_last_are_found_with_their_processes
         the_first_report_of_an_order_counts
         orders_and_reports_are_deleted_with_their_run;
     queue:

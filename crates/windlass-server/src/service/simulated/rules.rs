@@ -58,12 +58,8 @@ impl World {
     /// Returns whether a process is a worker whose life is not over.
     pub(super) fn has_life(&self, pid: u32) -> bool {
         let found = self.look().read(|transaction| {
-            for worker in transaction.orders().workers()? {
-                if transaction.orders().process_of(&worker.life)? == Some(process(pid)) {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
+            let live = transaction.orders().live_workers()?;
+            Ok(live.iter().any(|(_, of_it)| *of_it == process(pid)))
         });
         found.expect("the store works")
     }
@@ -71,16 +67,11 @@ impl World {
     /// Checks that the store has the order of a child, for a life of the process that executes it.
     fn check_order(&self, child: &Child) {
         let found = self.look().read(|transaction| {
-            let mut lives = Vec::new();
-            for worker in transaction.orders().workers()? {
-                let of_it = transaction.orders().process_of(&worker.life)?;
-                lives.extend(
-                    of_it.filter(|of_it| *of_it == process(child.parent)).map(|_| worker.life),
-                );
-            }
             let mut orders = Vec::new();
-            for life in lives {
-                orders.extend(transaction.orders().of_life(&life, 0)?);
+            for (worker, of_it) in transaction.orders().live_workers()? {
+                if of_it == process(child.parent) {
+                    orders.extend(transaction.orders().of_life(&worker.life, 0)?);
+                }
             }
             Ok(orders.iter().any(|order| order.token == child.token))
         });
@@ -128,14 +119,11 @@ impl World {
     }
 
     /// Returns the slots of the worker that is this process.
-    fn slots(&self, pid: u32) -> usize {
+    pub(super) fn slots(&self, pid: u32) -> usize {
         let slots = self.look().read(|transaction| {
-            for worker in transaction.orders().workers()? {
-                if transaction.orders().process_of(&worker.life)? == Some(process(pid)) {
-                    return Ok(worker.slots as usize);
-                }
-            }
-            Ok(0)
+            let live = transaction.orders().live_workers()?.into_iter();
+            let mut of_it = live.filter(|(_, of_it)| *of_it == process(pid));
+            Ok(of_it.next().map_or(0, |(worker, _)| worker.slots as usize))
         });
         slots.expect("the store works")
     }

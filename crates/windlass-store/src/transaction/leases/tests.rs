@@ -49,6 +49,10 @@ impl LeaseTables for Counted<'_> {
         self.tables.leases(name).map(|leases| self.all(leases))
     }
 
+    fn leases_of_workers(&self) -> Result<Vec<StoredLease>, StoreError> {
+        self.tables.leases_of_workers().map(|leases| self.all(leases))
+    }
+
     fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
         self.tables.leases_of_process(process).map(|leases| self.all(leases))
     }

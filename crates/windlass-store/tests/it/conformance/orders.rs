@@ -99,7 +99,7 @@ pub(super) fn workers_and_their_names_in_runs_are_kept(on: &mut Fixture) {
         transaction.orders().name_worker("placed", 1, "ä b")
     });
     write.expect("the store works");
-    assert_eq!(read(on, |tx| tx.orders().workers()), [worker("a \"text\"")]);
+    assert_eq!(read(on, |tx| tx.orders().leased_workers()), [(worker("a \"text\""), None)]);
     assert_eq!(read(on, |tx| tx.orders().worker_names("placed")), ["w", "ä b"]);
     assert!(read(on, |tx| tx.orders().worker_names("other")).is_empty());
     let delete = on.store.transact(|transaction| {
@@ -108,5 +108,44 @@ pub(super) fn workers_and_their_names_in_runs_are_kept(on: &mut Fixture) {
     });
     delete.expect("the store works");
     assert!(read(on, |tx| tx.orders().worker_names("placed")).is_empty());
-    assert!(read(on, |tx| tx.orders().workers()).is_empty());
+    assert!(read(on, |tx| tx.orders().leased_workers()).is_empty());
+}
+
+pub(super) fn the_workers_whose_leases_last_are_found_with_their_processes(on: &mut Fixture) {
+    let process = here();
+    let worker = |name: &str, token| StoredWorker {
+        life: Life { worker: name.to_owned(), token },
+        slots: 1,
+        offer: String::new(),
+        about: String::new(),
+        state: WorkerState::Up,
+        since_ms: 0,
+    };
+    let claim = |on: &mut Fixture, name: Name| {
+        let (holder, needs) = (HolderId::new(name.to_string()), [Need::one(name)]);
+        let terms = LeaseTerms { heartbeat_timeout: TIMEOUT, max_hold: None };
+        let claim = Claim { terms, process: Some(&process), ..Claim::new(&holder, &needs) };
+        held(on.store.transact(|t| t.leases().claim(&claim)).expect("the store works"))[0].token
+    };
+    let live = claim(on, Name::Worker("live".to_owned()));
+    let later = claim(on, Name::Worker("later".to_owned()));
+    claim(on, Name::Lock("live".to_owned()));
+    let all = [
+        worker("gone", live),
+        // A life that another one has followed.
+        worker("later", Token(later.0 + 1)),
+        worker("live", live),
+    ];
+    let put = on.store.transact(|transaction| {
+        all.iter().try_for_each(|worker| transaction.orders().put_worker(worker))
+    });
+    put.expect("the store works");
+    let leased = read(on, |transaction| transaction.orders().leased_workers());
+    let found: Vec<_> = leased.iter().map(|(worker, lease)| (worker, lease.is_some())).collect();
+    assert_eq!(found, [(&all[0], false), (&all[1], false), (&all[2], true)]);
+    let found = read(on, |transaction| transaction.orders().live_workers());
+    assert_eq!(found, [(all[2].clone(), process.clone())]);
+    on.clock.advance(TIMEOUT * 2);
+    assert_eq!(read(on, |transaction| transaction.orders().live_workers()), []);
+    assert!(read(on, |transaction| transaction.orders().leased_workers())[2].1.is_some());
 }
