@@ -149,15 +149,14 @@ impl Workers {
         }
         let mut kinds: Vec<_> = kinds.into_values().collect();
         let lasting = |kind: &WorkerKind| kind.lacks.iter().filter(|l| !l.is_temporary()).count();
-        kinds.sort_by_key(|kind| (lasting(kind), kind.lacks.clone()));
+        kinds.sort_by_cached_key(|kind| (lasting(kind), missing(&kind.lacks), kind.lacks.clone()));
         kinds
     }
 
     /// Returns what each kind of worker lacks for a shape if no worker could ever take it; nothing else.
     pub(crate) fn never(&self, shape: &Shape) -> Vec<WorkerKind> {
         let asked = Asked { shape, before: 0, goes_on: true };
-        let kinds = self.lacks(asked).into_iter();
-        let kinds: Vec<_> = kinds.collect();
+        let kinds = self.lacks(asked);
         let lasts = |kind: &WorkerKind| kind.lacks.iter().any(|lack| !lack.is_temporary());
         if kinds.iter().all(lasts) { kinds } else { Vec::new() }
     }
@@ -212,7 +211,10 @@ fn missing(lacks: &[Lack]) -> u128 {
             let free = free.steps().saturating_sub(reserved.steps());
             u128::from(wanted.steps().saturating_sub(free))
         }
-        _ => 0,
+        Lack::Total { wanted, total, .. } => {
+            u128::from(wanted.steps().saturating_sub(total.steps()))
+        }
+        Lack::Intake | Lack::Name { .. } | Lack::Label { .. } => 0,
     });
     missing.sum()
 }

@@ -194,6 +194,27 @@ fn an_urgent_engine_takes_the_only_place_to_reserve() {
 }
 
 #[test]
+fn an_urgent_engine_takes_over_the_place_of_a_worker_that_can_execute_its_work_now() {
+    let mut world = World::with_engines(&[("a", "slots=4")], &[0, 3, 5]);
+    let first = [(); 2].map(|()| world.submit(0, &Wants::default()));
+    world.settle();
+    let large = world.submit(0, &Wants::of("slots=4"));
+    world.settle();
+    let urgent = world.submit(2, &Wants::of("slots=4 zone:x"));
+    world.settle();
+    assert_eq!((world.reserved_at(0), world.reserved_at(2)), (Some("a"), None));
+    world.put("a", "slots=4 zone:x");
+    world.settle();
+    assert_eq!((world.reserved_at(0), world.reserved_at(2)), (None, Some("a")));
+    let between = world.submit(1, &Wants::default());
+    world.settle();
+    assert_eq!(world.worker_of(1, between), None, "it would delay the urgent one");
+    first.into_iter().for_each(|work| world.end(0, work));
+    world.settle();
+    assert_eq!((world.worker_of(2, urgent), world.worker_of(0, large)), (Some("a"), None));
+}
+
+#[test]
 fn what_no_worker_could_ever_take_is_told_with_the_nearest_worker_first() {
     let mut world = World::of(&[("a", "slots=4 zone:x"), ("b", "slots=2 gpu=1 zone:x")]);
     let kinds = world.never(&Wants::of("gpu=2 zone:x"));
@@ -203,6 +224,21 @@ fn what_no_worker_could_ever_take_is_told_with_the_nearest_worker_first() {
     assert_eq!(names(&kinds[0]), ["a"], "which lacks less: {kinds:?}");
     let fits = world.never(&Wants::of("gpu=1 zone:x"));
     assert!(fits.is_empty(), "{fits:?}");
+}
+
+#[test]
+fn the_kind_of_worker_that_lacks_the_least_is_told_first() {
+    let mut world = World::of(&[("a", "gpu=1 slots=9"), ("b", "gpu=3 slots=4")]);
+    let kinds = world.never(&Wants::of("gpu=4"));
+    assert_eq!(kinds.iter().map(names).collect::<Vec<_>>(), [["b"], ["a"]], "in all");
+    for (on, count) in [("@a", 9), ("@b", 2)] {
+        (0..count).for_each(|_| _ = world.submit(0, &Wants::of(on)));
+    }
+    let waits = world.submit(0, &Wants::of("slots=3"));
+    world.settle();
+    let reasons = world.explain(0, waits);
+    let Reason::Workers { kinds, .. } = &reasons[0] else { panic!("{reasons:?}") };
+    assert_eq!(kinds.iter().map(names).collect::<Vec<_>>(), [["b"], ["a"]], "free: {kinds:?}");
 }
 
 #[test]

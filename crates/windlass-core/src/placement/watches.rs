@@ -236,15 +236,15 @@ impl Workers {
         wakes.len() > known
     }
 
-    /// Returns the first client that wants a reservation and could have it at this worker.
+    /// Returns the first client that wants a reservation and could have it at this worker: none is made there,
+    /// or one of a later turn.
     fn call_for_reservation(&mut self, id: WorkerIndex) -> Option<ClientId> {
-        if self.workers[id.index()].reserved.is_some() {
-            return None;
-        }
-        let able = self.watches.unreserved.iter().find(|((_, client), shape)| {
+        let reserved = self.workers[id.index()].reserved.as_ref().map_or(u64::MAX, |one| one.turn);
+        let earlier = self.watches.unreserved.iter().take_while(|((turn, _), _)| *turn < reserved);
+        let mut able = earlier.filter(|((_, client), shape)| {
             !self.watches.called.contains(client) && self.could_take(id.index(), shape)
         });
-        let client = able.map(|((_, client), _)| *client)?;
+        let client = able.next().map(|((_, client), _)| *client)?;
         self.watches.called.insert(client);
         Some(client)
     }
