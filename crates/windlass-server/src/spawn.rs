@@ -22,6 +22,10 @@ use crate::ended::{Ended, Exit, Usage};
 use crate::fence;
 use crate::limit_tag::NewTag;
 
+/// How much more than its peak the kernel may have taken for that of this process when it started a child:
+/// the kernel counts pages in batches for each processor, and reads the sum without them.
+const PEAK_ERROR_KIB: u64 = 1 << 10;
+
 /// Which process group a new process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupChoice {
@@ -175,7 +179,8 @@ fn usage_of(usage: &libc::rusage) -> Usage {
         seconds + Duration::from_micros(time.tv_usec.unsigned_abs())
     };
     let peak_kib = usage.ru_maxrss.unsigned_abs();
-    let peak_memory = (peak_kib > own_peak_kib()).then(|| peak_kib.saturating_mul(1024));
+    let is_its_own = peak_kib > own_peak_kib() + PEAK_ERROR_KIB;
+    let peak_memory = is_its_own.then(|| peak_kib.saturating_mul(1024));
     Usage { cpu: span(usage.ru_utime) + span(usage.ru_stime), peak_memory }
 }
 

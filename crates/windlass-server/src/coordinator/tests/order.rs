@@ -98,6 +98,22 @@ fn where_a_write_ahead_log_cannot_be_synced_the_store_is() {
 }
 
 #[test]
+fn quick_steps_share_the_syncs_of_the_store() {
+    let chain =
+        (1..12).map(|step| format!("[step.s{step}]\nafter = ['s{}']\nrun = 'true'\n", step - 1));
+    let text = "[step.s0]\nrun = 'true'\n".to_owned() + &chain.collect::<String>();
+    let syncs = |streak| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut coordinator = coordinator(dir.path(), &text);
+        coordinator.run.journal_mut().set_pace(Pace { streak, hold: Duration::from_secs(600) });
+        assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
+        fs::read_to_string(dir.path().join("record")).expect("the store was synced").lines().count()
+    };
+    let (together, alone) = (syncs(0), syncs(u32::MAX));
+    assert!(together <= 3 && alone >= 12, "{together} and {alone} syncs");
+}
+
+#[test]
 fn the_last_steps_share_a_sync_with_the_end_of_the_run() {
     let after = || {
         let record = record_of("[step.a]\nrun = 'echo a >> record'\n");
