@@ -22,7 +22,7 @@ use windlass_store::{
     StepOutput, StoreError, StoredOrder, StoredQueue, Transaction,
 };
 
-use super::attempts::{Order, OrderId, StopMode};
+use super::attempts::{Order, OrderId, Report, StopMode};
 use super::identity::RunIdentity;
 use super::journal::{
     Admission, Admitted, Committed, Expected, Leader, NameClaims, Request as RunRequest, items_of,
@@ -367,7 +367,7 @@ impl ServedRun {
         placement: &Placement,
     ) -> Result<(), StoreError> {
         self.is_new = false;
-        self.take_in(transaction, news)?;
+        self.take_in(transaction, news, placement)?;
         self.keep_names(transaction, placement)?;
         self.place_rest(transaction, placement)?;
         self.give_back_names(transaction)
@@ -485,6 +485,7 @@ impl ServedRun {
         &mut self,
         transaction: &Transaction<'_>,
         news: RoundNews,
+        placement: &Placement,
     ) -> Result<(), StoreError> {
         let now = transaction.now().at;
         for (token, id, mut report) in news.reports {
@@ -494,7 +495,7 @@ impl ServedRun {
             self.state.go_back(now.since(Timestamp::from_nanos(report.at)));
             self.state.on_tick();
             self.keep_outputs(transaction, id, &mut report.end)?;
-            let report = report.into_report(id);
+            let report = self.heeded(report.into_report(id), placement);
             let lost = match self.state.names_in_doubt(&report) {
                 [] => None,
                 names => lost_name(transaction, names)?,
@@ -520,6 +521,20 @@ impl ServedRun {
             self.move_deadlines(transaction)?;
         }
         Ok(())
+    }
+
+    /// Returns a report as it counts: a command that was not started in time is repeated where its step has
+    /// room. If that worker is gone, the attempt is lost, and the next one starts where it fits.
+    fn heeded(&self, report: Report, placement: &Placement) -> Report {
+        let has_room = |grant: Grant| {
+            self.placed.get(&grant.work).is_some_and(|life| placement.find(life).is_some())
+        };
+        match report {
+            Report::Late(id @ OrderId::Command(grant)) if !has_room(grant) => {
+                Report::Lost { id, why: "its worker was gone before it was started".to_owned() }
+            }
+            report => report,
+        }
     }
 
     /// Stores what an attempt has handed on: the next scheduler may be on another machine.
@@ -619,13 +634,19 @@ impl ServedRun {
             self.unplaced.push(order);
             return Ok(());
         };
-        if let OrderId::Command(grant) | OrderId::Finally(grant) = order.id
-            && placed != Some(life)
-        {
-            if let Some(lost) = self.hand_over_names(transaction, grant, process)? {
-                order = self.state.without_names(order, lost);
+        if placed != Some(life) {
+            match order.id {
+                OrderId::Command(_) => {
+                    unreachable!("a command is executed where core has found room")
+                }
+                OrderId::Finally(grant) => {
+                    if self.hand_over_names(transaction, grant, process)?.is_some() {
+                        order = self.state.finally_without_names(grant);
+                    }
+                    self.placed.insert(grant.work, life.clone());
+                }
+                OrderId::Check { .. } | OrderId::Hook(_) => {}
             }
-            self.placed.insert(grant.work, life.clone());
         }
         let (id, now) = (order.id, transaction.now().at);
         let since = self.now();

@@ -215,10 +215,9 @@ impl RunState {
         self.steps.forget_names(work);
     }
 
-    /// Returns an order as it is for a step that has lost a name: a command fails, and a `finally` runs
-    /// without names.
-    pub(super) fn without_names(&mut self, order: Order, name: Name) -> Order {
-        self.steps.without_names(&self.run, order, name)
+    /// Returns the order of a `finally` whose step has lost a name: it runs without names.
+    pub(super) fn finally_without_names(&mut self, grant: Grant) -> Order {
+        self.steps.finally_without_names(&self.run, grant)
     }
 
     /// Takes in what has become of an order; `lost` is a name that it has lost.

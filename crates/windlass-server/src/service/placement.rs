@@ -125,9 +125,14 @@ impl Placement {
         items.collect()
     }
 
-    /// Returns `wanted` if it is there, or else a worker with room, with its process.
+    /// Returns a life with its process, if it is there.
+    pub(crate) fn find(&self, life: &Life) -> Option<(&Life, &Process)> {
+        self.of(&life.worker).filter(|(of, _)| *of == life)
+    }
+
+    /// Returns `wanted` if it is there, or else the worker with the most free slots, with its process.
     pub(crate) fn at(&self, wanted: Option<&Life>) -> Option<(&Life, &Process)> {
-        let wanted = wanted.and_then(|life| self.of(&life.worker).filter(|(of, _)| *of == life));
+        let wanted = wanted.and_then(|life| self.find(life));
         wanted.or_else(|| self.of(&self.capacity.idlest_worker()?))
     }
 }

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use windlass_sim::store::Loss;
-use windlass_store::RunRecord;
+use windlass_store::{RunOutcome, RunRecord};
 
 use self::flow::{Flow, FlowStep};
 use self::world::World;
@@ -255,6 +255,37 @@ fn a_round_costs_as_much_however_many_workers_there_are() {
 }
 
 #[test]
+fn a_late_command_whose_worker_is_gone_waits_for_room_at_another_one() {
+    let world = World::quiet(Vec::new());
+    let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));
+    act(&[WORKERS[1]]);
+    let slots = world.slots(world.machine.running()[0]);
+    let late = Flow::of(vec![FlowStep { semaphore: true, ..FlowStep::of(1) }]);
+    world.truth().flows = vec![Flow::of(vec![FlowStep::of(600); slots]), late];
+    act(&[USER, SCHEDULERS[0], SCHEDULERS[0], WORKERS[1]]);
+    assert_eq!(world.machine.live_children().len(), slots, "one worker is full");
+    act(&[USER, WORKERS[0]]);
+    let worker = *world.machine.running().last().expect("it has begun");
+    act(&[SCHEDULERS[0]]);
+    let run = world.look().run("last").expect("it was submitted").id;
+    let orders = || world.look().read(|transaction| transaction.orders().of_run(&run));
+    assert_eq!(orders().expect("the store works").len(), 1, "the other one has room");
+    // It is too late for its order, and ends.
+    world.machine.suspend(worker, Duration::from_secs(55));
+    world.let_time_pass(nanos(Duration::from_secs(56)));
+    world.signal(worker);
+    act(&[WORKERS[0], WORKERS[0]]);
+    assert!(world.machine.is_gone(worker), "it has drained");
+    assert_eq!(world.counted("late orders"), 1);
+    act(&[SCHEDULERS[0]]);
+    assert_eq!(orders().expect("the store works"), [], "the full worker gets nothing");
+    world.end();
+    let end = world.look().read(|transaction| Ok(transaction.runs().listing(&run)?.end));
+    let outcome = end.expect("the store works").map(|end| end.outcome);
+    assert_eq!(outcome, Some(RunOutcome::Succeeded));
+}
+
+#[test]
 fn an_attempt_whose_order_was_never_placed_gives_its_names_back() {
     let world = World::quiet(vec![Flow::of(vec![FlowStep { semaphore: true, ..FlowStep::of(1) }])]);
     let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));
@@ -268,6 +299,7 @@ fn an_attempt_whose_order_was_never_placed_gives_its_names_back() {
     world.signal(worker);
     act(&[WORKERS[0], WORKERS[0]]);
     assert!(world.machine.is_gone(worker), "it has drained");
+    assert_eq!(world.counted("late orders"), 1);
     act(&[SCHEDULERS[0]]);
     world.machine.end_process(scheduler);
     world.end();

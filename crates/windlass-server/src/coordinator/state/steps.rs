@@ -299,15 +299,10 @@ impl Steps {
         self.attempt(work).start.names.clear();
     }
 
-    /// Returns an order as it is for a step that has lost a name.
-    pub(super) fn without_names(&mut self, run: &RunContext, order: Order, name: Name) -> Order {
-        match order.id {
-            OrderId::Finally(grant) => {
-                self.forget_names(grant.work);
-                self.orders(run).finally(grant)
-            }
-            _ => Order { command: Err(lost(name)), ..order },
-        }
+    /// Returns the order of a `finally` whose step has lost a name: it runs without names.
+    pub(super) fn finally_without_names(&mut self, run: &RunContext, grant: Grant) -> Order {
+        self.forget_names(grant.work);
+        self.orders(run).finally(grant)
     }
 
     /// Takes in that it is unknown how the command of an attempt has ended: it counts as interrupted.

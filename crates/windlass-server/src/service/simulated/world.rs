@@ -102,7 +102,7 @@ impl World {
 
     /// Creates a world without faults, in which a user submits workflows.
     pub(super) fn quiet(flows: Vec<Flow>) -> Arc<Self> {
-        let world = Self::new(0, Machine::new(0), LEASES[0], flows);
+        let world = Self::new(0, Machine::new(0), LEASES[1], flows);
         world.calm.store(true, Ordering::Relaxed);
         world.faults.set(Odds::default());
         world
@@ -152,6 +152,10 @@ impl World {
 
     pub(super) fn add(&self, what: &'static str, count: usize) {
         *self.truth().counts.entry(what).or_default() += count;
+    }
+
+    pub(super) fn counted(&self, what: &'static str) -> usize {
+        self.truth().counts.get(what).copied().unwrap_or_default()
     }
 
     /// Has one thing happen.
