@@ -263,6 +263,18 @@ pub(crate) fn tags_in<'e>(environment: &'e [u8], variable: &str) -> impl Iterato
     values.flat_map(|value| value.split(|byte| *byte == b' '))
 }
 
+/// Returns what the kernel says of this process under a name.
+pub(crate) fn own_status(name: &str) -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
+    status.lines().find_map(value)
+}
+
+/// Returns the peak memory of this process, in KiB, since it began to execute this program.
+pub(crate) fn own_peak_kib() -> Option<u64> {
+    own_status("VmHWM")?.split_whitespace().next()?.parse().ok()
+}
+
 /// Returns the time in clock ticks since boot, in which the kernel counts the starts of processes.
 pub(crate) fn now_in_ticks() -> u64 {
     let now = clock_gettime(ClockId::Boottime);

@@ -3,7 +3,6 @@
 //! A run's leader takes signals that ask it to end, and survives those that would kill it and leave its
 //! steps. A wrapper passes signals on to its command.
 
-use std::fs;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use signal_hook::consts::{
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::{SigId, flag, low_level};
 
+use crate::proc_fs;
 use crate::spawn::unblock;
 
 /// The signals that ask the leader of a run to end. SIGXCPU comes once its processor time is used up, and then
@@ -50,9 +50,8 @@ struct Ignored(u64);
 
 impl Ignored {
     fn now() -> Self {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        Self(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0))
+        let mask = proc_fs::own_status("SigIgn");
+        Self(mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0))
     }
 
     fn contains(&self, signal: i32) -> bool {

@@ -12,6 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use rustix::termios::{isatty, tcgetpgrp};
 use crate::ended::{Ended, Exit, Usage};
 use crate::fence;
 use crate::limit_tag::NewTag;
+use crate::proc_fs;
 
 /// How much more than its peak the kernel may have taken for that of this process when it started a child:
 /// the kernel counts pages in batches for each processor, and reads the sum without them.
@@ -179,19 +181,20 @@ fn usage_of(usage: &libc::rusage) -> Usage {
         seconds + Duration::from_micros(time.tv_usec.unsigned_abs())
     };
     let peak_kib = usage.ru_maxrss.unsigned_abs();
-    let is_its_own = peak_kib > own_peak_kib() + PEAK_ERROR_KIB;
-    let peak_memory = is_its_own.then(|| peak_kib.saturating_mul(1024));
+    let peak_memory = is_its_own(peak_kib).then(|| peak_kib.saturating_mul(1024));
     Usage { cpu: span(usage.ru_utime) + span(usage.ru_stime), peak_memory }
 }
 
-/// Returns the peak memory of this process, which is the least that the kernel reports for its children.
-fn own_peak_kib() -> u64 {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to a place of its type that outlives the call. It consists of numbers, for
-    // which zero is a value, whether or not the call has filled it in.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    usage.ru_maxrss.unsigned_abs()
+/// Returns whether a child had this peak by itself. The kernel reports at least the peak that this process
+/// had when it started the child.
+fn is_its_own(peak_kib: u64) -> bool {
+    // It only grows, so most children need no look at it.
+    static OWN_KIB: AtomicU64 = AtomicU64::new(0);
+    let is_above = |own_kib: u64| peak_kib > own_kib + PEAK_ERROR_KIB;
+    if !is_above(OWN_KIB.load(Ordering::Relaxed)) {
+        return false;
+    }
+    let Some(own_kib) = proc_fs::own_peak_kib() else { return false };
+    OWN_KIB.store(own_kib, Ordering::Relaxed);
+    is_above(own_kib)
 }

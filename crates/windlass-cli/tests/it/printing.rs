@@ -1,6 +1,7 @@
 //! What steps print, and how it gets into their logs.
 
 use std::fs;
+use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 
 use crate::bench::{Bench, eventually, runs, stderr, stdout};
@@ -234,7 +235,9 @@ fn following_a_log_ends_when_its_reader_is_gone() {
 
 #[test]
 fn the_peak_memory_of_a_step_is_its_own_or_null() {
-    // One with a great need, and one whose need is less than that of the process that started it.
+    // One with a great need, and one whose need is less than that of the process that started it. The one
+    // that started that has a greater need than both.
+    let ballast = vec![1_u8; 200 << 20];
     let (bench, _) = Bench::run_ends_with(
         0,
         "[step.large]\nrun = 'dd if=/dev/zero of=/dev/null bs=100M count=1'\n[step.small]\nrun = 'true'\n",
@@ -248,6 +251,7 @@ fn the_peak_memory_of_a_step_is_its_own_or_null() {
     };
     assert!(peak("large").is_some_and(|kib| kib > 100 << 10 && kib < 130 << 10), "{shown}");
     assert_eq!(peak("small"), None, "{shown}");
+    drop(black_box(ballast));
 }
 
 /// Sets a title, a colour and the position of the cursor, and rings the bell.

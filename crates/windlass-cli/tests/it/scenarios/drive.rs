@@ -246,12 +246,16 @@ impl<'a> Drive<'a> {
             Action::Skip(place) => self.skip(at, place),
             Action::Cancel(place) => self.cancel(place),
             Action::Reopen(place) => self.reopen(at, place),
-            Action::Pause(place) => assert!(self.call_of("pause", place)),
-            Action::Unpause(place) => assert!(self.call_of("unpause", place)),
-            Action::PauseAll => assert!(self.bench.call(&["pause", &self.run]).status.success()),
-            Action::UnpauseAll => {
-                assert!(self.bench.call(&["unpause", &self.run]).status.success());
+            Action::Pause(place) => {
+                let refused = !self.call_of("pause", place);
+                self.compare(at, "pause", place, refused);
             }
+            Action::Unpause(place) => {
+                let refused = !self.call_of("unpause", place);
+                self.compare(at, "unpause", place, refused);
+            }
+            Action::PauseAll => self.call_with_run("pause"),
+            Action::UnpauseAll => self.call_with_run("unpause"),
             Action::Ring(place) => {
                 let (name, token) = (&self.work(place).name, &self.held[&place]);
                 let release = ["lock", "release", name, "--holder", OUTSIDER, "--token", token];
@@ -311,6 +315,13 @@ impl<'a> Drive<'a> {
     fn call_of(&self, verb: &str, place: usize) -> bool {
         let target = format!("{}/{}", self.run, self.work(place).name);
         self.bench.call(&[verb, &target]).status.success()
+    }
+
+    /// Calls the binary with the run. A run that has ended too early refuses it.
+    fn call_with_run(&mut self, verb: &str) {
+        if !self.bench.call(&[verb, &self.run]).status.success() {
+            self.problem = Some(format!("{verb} was refused"));
+        }
     }
 
     fn compare(&mut self, at: Timestamp, verb: &str, place: usize, refused: bool) {
