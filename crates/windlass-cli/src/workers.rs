@@ -1,16 +1,20 @@
 //! `windlass workers`: lists the workers of a store, and has them take nothing new.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Number;
 use windlass_server::service::{
-    AboutWorker, Asked, SeenWorker, StoredWorker, ask_worker, workers as all_workers,
+    AboutWorker, Asked, Equipment, SeenWorker, StoredWorker, Supply, ask_worker,
+    workers as all_workers,
 };
 
 use crate::arguments::{Form, WorkersVerb};
 use crate::exit::Exit;
+use crate::limits::{amount_text, number};
 use crate::output::{json, print};
 use crate::state;
 use crate::style::{Ink, Style};
@@ -83,8 +87,17 @@ fn list(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
         return Ok(Exit::Success);
     }
     let times = Times::now();
-    let mut table =
-        Table::new(["WORKER", "STATE", "STEPS", "MACHINE", "VERSION", "HEARTBEAT", "SINCE"]);
+    let mut table = Table::new([
+        "WORKER",
+        "STATE",
+        "STEPS",
+        "MACHINE",
+        "VERSION",
+        "HEARTBEAT",
+        "SINCE",
+        "RESOURCES",
+        "LABELS",
+    ]);
     for seen in &workers {
         let StoredWorker { life, slots, since_ms, .. } = &seen.worker;
         let heartbeat =
@@ -97,6 +110,8 @@ fn list(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
             Cell::from(&seen.about.version),
             Cell::from(heartbeat.unwrap_or_default()),
             Cell::from(times.when(*since_ms)),
+            Cell::from(resources(&seen.equipment)),
+            Cell::from(labels(&seen.equipment)),
         ]);
     }
     match workers.is_empty() {
@@ -108,16 +123,40 @@ fn list(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
     Ok(Exit::Success)
 }
 
+/// Returns the resources of a worker, written as `--items` and `--resource` take them.
+fn resources(equipment: &Equipment) -> String {
+    let resource = |(name, supply): (&String, &Supply)| match supply {
+        Supply::Items(items) => format!("{name}={}", items.join(",")),
+        Supply::Steps(_) => format!("{name}={}", amount_text(supply.amount())),
+    };
+    equipment.resources.iter().map(resource).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the labels of a worker, written as `--label` takes them.
+fn labels(equipment: &Equipment) -> String {
+    let labels = equipment.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    labels.collect::<Vec<_>>().join(" ")
+}
+
 fn line(seen: &SeenWorker) -> String {
     let StoredWorker { life, slots, .. } = &seen.worker;
     let AboutWorker { machine, version, pid, .. } = &seen.about;
-    let (name, state, busy, heartbeat_ms) =
-        (&life.worker, seen.word(), seen.busy, seen.heartbeat_ms);
-    let slots = *slots;
-    json(
-        "worker",
-        &WorkerJson { name, state, slots, busy, machine, version, pid: *pid, heartbeat_ms },
-    )
+    let resources = seen.equipment.resources.iter();
+    let worker = WorkerJson {
+        name: &life.worker,
+        state: seen.word(),
+        slots: *slots,
+        busy: seen.busy,
+        machine,
+        version,
+        pid: *pid,
+        heartbeat_ms: seen.heartbeat_ms,
+        resources: resources
+            .map(|(name, supply)| (name.as_str(), SupplyJson::of(supply)))
+            .collect(),
+        labels: &seen.equipment.labels,
+    };
+    json("worker", &worker)
 }
 
 #[derive(Serialize)]
@@ -131,6 +170,27 @@ struct WorkerJson<'a> {
     pid: u32,
     /// How long ago its last heartbeat was.
     heartbeat_ms: Option<u64>,
+    /// By name.
+    resources: BTreeMap<&'a str, SupplyJson<'a>>,
+    labels: &'a BTreeMap<String, String>,
+}
+
+/// How much a worker has of a resource.
+#[derive(Serialize)]
+struct SupplyJson<'a> {
+    amount: Number,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<&'a [String]>,
+}
+
+impl<'a> SupplyJson<'a> {
+    fn of(supply: &'a Supply) -> Self {
+        let items = match supply {
+            Supply::Items(items) => Some(items.as_slice()),
+            Supply::Steps(_) => None,
+        };
+        Self { amount: number(supply.amount()), items }
+    }
 }
 
 #[derive(Serialize)]

@@ -10,6 +10,7 @@ use windlass_store::{
     Process, Store, StoreError, StoredLease, StoredWorker, Transaction, WorkerState,
 };
 
+use super::equipment::Equipment;
 use super::texts::COMMANDS;
 use crate::look::run::live_holder;
 
@@ -21,6 +22,8 @@ pub struct SeenWorker {
     pub worker: StoredWorker,
     /// What else it has told of itself.
     pub about: AboutWorker,
+    /// What it has besides its slots.
+    pub equipment: Equipment,
     /// Whether its process is alive.
     pub alive: bool,
     /// How many commands it executes.
@@ -117,7 +120,8 @@ fn seen(
     let orders = transaction.orders().of_life(&worker.life, 0)?;
     let busy = orders.iter().filter(|order| order.key.starts_with(COMMANDS)).count();
     let about = serde_json::from_str(&worker.about).unwrap_or_default();
-    Ok(SeenWorker { worker, about, alive, busy, heartbeat_ms })
+    let equipment = Equipment::of(&worker);
+    Ok(SeenWorker { worker, about, equipment, alive, busy, heartbeat_ms })
 }
 
 /// Returns the process of the worker of a name, if it is alive.

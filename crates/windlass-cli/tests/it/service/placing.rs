@@ -1,6 +1,7 @@
 //! Steps go to workers that have what they ask for, and a run says why none has.
 
 use super::*;
+use crate::looking::json::check_line;
 
 /// Starts a scheduler, and a worker for each of these lists of arguments.
 fn service(flow: &str, workers: &[&[&str]]) -> Service {
@@ -20,6 +21,24 @@ fn service(flow: &str, workers: &[&[&str]]) -> Service {
 const GPU: &[&str] =
     &["--name", "gpu-1", "--slots", "4", "--items", "gpu=7,9", "--label", "zone=a"];
 const PLAIN: &[&str] = &["--name", "plain", "--slots", "2", "--label", "zone=b"];
+
+#[test]
+fn what_a_worker_has_is_listed() {
+    let more = [GPU, &["--resource", "ram=64G"]].concat();
+    let service = service("", &[&more, PLAIN]);
+    let listed = service.shown(&["workers"]);
+    let row = |name| listed.lines().find(|line| line.starts_with(name)).expect("it is listed");
+    assert!(row("gpu-1").ends_with("  gpu=7,9 ram=64G  zone=a"), "{listed}");
+    assert!(row("plain").ends_with("  zone=b"), "{listed}");
+    let json = service.shown(&["workers", "--json"]);
+    json.lines().for_each(check_line);
+    let resources = r#""gpu":{"amount":2,"items":["7","9"]},"ram":{"amount":68719476736}"#;
+    for part in
+        [&format!(r#""resources":{{{resources}}},"labels":{{"zone":"a"}}"#), r#""resources":{}"#]
+    {
+        assert!(json.contains(part), "{json}");
+    }
+}
 
 #[test]
 fn a_step_goes_to_a_worker_with_its_labels_and_resources_and_gets_its_items() {
