@@ -51,7 +51,7 @@ pub(crate) fn serve(
             store: store.try_clone()?,
             name: host_name(),
             slots: service.slots(),
-            equipment: service.equipment_arguments(),
+            arguments: service.worker_arguments(),
             lease: service.lease,
             form,
         };
@@ -151,8 +151,8 @@ struct WorkerKeeper {
     store: Store,
     name: String,
     slots: u32,
-    /// The arguments that say what it has besides slots.
-    equipment: Vec<String>,
+    /// What it has besides slots, and how much of its logs is kept.
+    arguments: Vec<String>,
     lease: Duration,
     form: Form,
 }
@@ -222,7 +222,7 @@ impl WorkerKeeper {
             .arg(self.store.dir())
             .args(["worker", "--own-session", "--idle", IDLE, "--name", &self.name])
             .args(["--slots", &self.slots.to_string(), "--lease", &lease])
-            .args(&self.equipment)
+            .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::options().append(true).open(&log)?)

@@ -28,7 +28,7 @@ pub(crate) fn print_units(
         format!("{program} --state {store} {verb} --lease {}ms", service.lease.as_millis())
     };
     let mut offer = service.slots.map(|slots| format!(" --slots {slots}")).unwrap_or_default();
-    for argument in service.equipment_arguments() {
+    for argument in service.worker_arguments() {
         offer += &format!(" {}", quoted(OsStr::new(&argument))?);
     }
     let scheduler = format!(

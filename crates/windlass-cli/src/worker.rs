@@ -24,7 +24,7 @@ pub(crate) fn worker(
     arguments: &WorkerArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let WorkerArguments { name, guardian, service, .. } = arguments;
+    let WorkerArguments { name, guardian, service } = arguments;
     let name = name.clone().unwrap_or_else(host_name);
     if *guardian {
         guard(&state::dir(state)?, &name, service.lease)?;
@@ -39,7 +39,7 @@ pub(crate) fn worker(
         equipment: service.equipment(),
         lease: service.lease,
         idle: service.idle,
-        kept_log: arguments.kept_log,
+        kept_log: service.kept_log_bytes(),
     };
     let mut tell = |news: &WorkerNews| tell(&settings, news, form);
     let mut first = Some(store);

@@ -44,7 +44,6 @@ pub use self::guardian::guard;
 pub use self::life::host_name;
 pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::{WorkersNeeded, submit};
-pub use self::worker::KEPT_LOG_BYTES;
 pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings};
 pub use self::workers::{
     AboutWorker, AskWorkerError, Asked, SeenWorker, ask_worker, asked_of, live_worker, workers,

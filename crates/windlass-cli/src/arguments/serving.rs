@@ -7,11 +7,14 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use windlass_server::Amount;
 use windlass_server::service::{Equipment, Supply};
-use windlass_workflow::parse_size;
+use windlass_workflow::{format_size, parse_size};
 
 use super::RunArguments;
 use super::limits::size;
 use super::values::{duration, slots};
+
+/// The least number of bytes of a log that a database keeps.
+const LEAST_KEPT_LOG: u32 = 64 << 10;
 
 #[derive(Args)]
 pub(crate) struct SubmitArguments {
@@ -31,7 +34,7 @@ pub(crate) struct SubmitArguments {
 #[derive(Args)]
 pub(crate) struct ServeArguments {
     /// Start no worker; the steps wait for one that `windlass worker` starts
-    #[arg(long, conflicts_with_all = ["slots", "resources", "items", "labels"])]
+    #[arg(long, conflicts_with_all = ["slots", "resources", "items", "labels", "kept_log"])]
     pub(crate) no_worker: bool,
 
     /// Print systemd user units for a scheduler and a worker, or one of them, and start nothing
@@ -64,10 +67,6 @@ pub(crate) struct WorkerArguments {
     /// The name of the worker; each worker of a store has its own [default: the name of the host]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-
-    /// Keep the first and the last half of this much of each log in the database of the store
-    #[arg(long, value_name = "SIZE", value_parser = kept_log, default_value = "16M")]
-    pub(crate) kept_log: u64,
 
     /// Guard the worker that has started this process
     #[arg(long, hide = true)]
@@ -121,6 +120,10 @@ pub(crate) struct ServiceArguments {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
+    /// Keep the first and the last half of this much of each log in the database of the store
+    #[arg(long, value_name = "SIZE", value_parser = kept_log, default_value = "16M")]
+    kept_log: Amount,
+
     /// Count this process as dead after this long without a heartbeat
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub(crate) lease: Duration,
@@ -147,14 +150,20 @@ impl ServiceArguments {
         equipment
     }
 
-    /// Returns the arguments that give a worker the same equipment.
-    pub(crate) fn equipment_arguments(&self) -> Vec<String> {
+    /// Returns the arguments that give a worker the same equipment and kept logs.
+    pub(crate) fn worker_arguments(&self) -> Vec<String> {
         let resources = self.resources.iter();
         let resources = resources.map(|(name, amount)| format!("--resource={name}={amount}"));
         let items = self.items.iter();
         let items = items.map(|(name, items)| format!("--items={name}={}", items.join(",")));
         let labels = self.labels.iter().map(|(key, value)| format!("--label={key}={value}"));
-        resources.chain(items).chain(labels).collect()
+        let kept_log = format!("--kept-log={}", format_size(self.kept_log));
+        resources.chain(items).chain(labels).chain([kept_log]).collect()
+    }
+
+    /// Returns how many bytes of each log the database keeps.
+    pub(crate) fn kept_log_bytes(&self) -> u64 {
+        self.kept_log.steps() / Amount::ONE.steps()
     }
 
     pub(crate) fn slots(&self) -> u32 {
@@ -230,10 +239,39 @@ pub(super) fn variable(text: &str) -> Result<String, String> {
 }
 
 /// Reads how much of a log is kept.
-fn kept_log(text: &str) -> Result<u64, String> {
+fn kept_log(text: &str) -> Result<Amount, String> {
     let kept = parse_size(text).map_err(|error| error.to_string())?;
-    match kept.steps() / Amount::from(1_u32).steps() {
-        kept @ 65_536.. => Ok(kept),
-        _ => Err("at least 64K are kept".to_owned()),
+    match kept >= Amount::from(LEAST_KEPT_LOG) {
+        true => Ok(kept),
+        false => Err("at least 64K are kept".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    fn read(arguments: &[String]) -> ServiceArguments {
+        let command = ServiceArguments::augment_args(Command::new("serve").no_binary_name(true));
+        let matches = command.try_get_matches_from(arguments).expect("they are right");
+        ServiceArguments::from_arg_matches(&matches).expect("they are right")
+    }
+
+    #[test]
+    fn a_worker_gets_what_the_scheduler_that_starts_it_was_given() {
+        for given in [
+            "",
+            "--resource gpu=1.5 --items worker.board=a,b --label zone=a=b --kept-log 100K",
+            "--resource ram=64G --kept-log 65537",
+        ] {
+            let given: Vec<_> = given.split_whitespace().map(str::to_owned).collect();
+            let first = read(&given);
+            let second = read(&first.worker_arguments());
+            assert_eq!(first.equipment(), second.equipment(), "{given:?}");
+            assert_eq!(first.kept_log_bytes(), second.kept_log_bytes(), "{given:?}");
+        }
+        assert_eq!(read(&["--kept-log=100K".to_owned()]).kept_log_bytes(), 100 << 10);
     }
 }

@@ -38,8 +38,6 @@ const LOOKS: u32 = 12;
 const LOOK: Duration = Duration::from_millis(250);
 /// How many checks and hooks a worker executes beside its commands, at least.
 const BESIDE: usize = 64;
-/// How many bytes of each log a store keeps, unless a user says something else.
-pub const KEPT_LOG_BYTES: u64 = 16 << 20;
 
 /// How a worker works.
 #[derive(Clone, Debug)]

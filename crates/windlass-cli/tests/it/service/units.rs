@@ -13,13 +13,15 @@ fn systemd_accepts_the_units_that_are_printed() {
     let mut files = Vec::new();
     for unit in ["scheduler", "worker"] {
         let option = format!("--unit={unit}");
-        let text =
-            stdout(&bench.ends_with(0, &["serve", &option, "--slots", "3", "--lease", "5s"]));
+        let settings = ["--slots", "3", "--lease", "5s", "--kept-log", "2M", "--label", "zone=a"];
+        let text = stdout(&bench.ends_with(0, &[&["serve", &option], &settings[..]].concat()));
         let plain = stdout(&bench.ends_with(0, &["serve", &option]));
         assert!(both.contains(&plain), "{both}");
         let state = format!("--state \"{}\"", bench.path("state").display());
         assert!(text.contains(&state) && text.contains("--lease 5000ms"), "{text}");
-        assert_eq!(text.contains("--slots 3"), unit == "worker", "{text}");
+        for setting in ["--slots 3", "--kept-log=2M", "--label=zone=a"] {
+            assert_eq!(text.contains(setting), unit == "worker", "{setting}: {text}");
+        }
         let file = format!("windlass-{unit}.service");
         bench.write(&file, &text);
         files.push(bench.path(&file));
