@@ -47,6 +47,7 @@ mod worker;
 mod workers;
 mod workflow_file;
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::panic;
 use std::path::Path;
@@ -87,11 +88,24 @@ fn call() -> Exit {
     if exit == Exit::Success { Exit::Unavailable } else { exit }
 }
 
+/// Carries out the verb, and reports its failure.
 fn carry_out(arguments: &Arguments) -> Exit {
     let state = arguments.state.as_deref().map(Path::new);
+    call_verb(state, arguments).unwrap_or_else(|failure| {
+        let exit = Exit::report(&*failure);
+        if let (true, Ok(dir)) = (exit::depends_on_store(&*failure), state::dir(state)) {
+            let store = messages::printable(&dir.display().to_string());
+            // The exit code counts even if the caller has closed the stream.
+            let _ = writeln!(io::stderr(), "  store: {store}");
+        }
+        exit
+    })
+}
+
+fn call_verb(state: Option<&Path>, arguments: &Arguments) -> Result<Exit, Box<dyn Error>> {
     let form = Form::from(arguments.json);
     let shown = |output: &OutputArguments| run::Shown { mode: output.mode, form };
-    let exit = match &arguments.verb {
+    match &arguments.verb {
         Verb::Run { run, detach: true, .. } => submit::detach(state, run, form),
         Verb::Run { run, output, .. } => run::run(state, run, shown(output)),
         Verb::Submit(submit) => submit::submit(state, submit, form),
@@ -144,17 +158,5 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Man(man) => man::man(man),
         Verb::Holders { name } => holders::holders(state, name.as_deref(), form),
         Verb::Store(store) => store::store(state, arguments.system, store, form),
-    };
-    exit.unwrap_or_else(|failure| {
-        let exit = Exit::report(&*failure);
-        if let (true, Ok(dir)) = (exit::depends_on_store(&*failure), state::dir(state)) {
-            // The exit code counts even if the caller has closed the stream.
-            let _ = writeln!(
-                io::stderr(),
-                "  store: {}",
-                messages::printable(&dir.display().to_string())
-            );
-        }
-        exit
-    })
+    }
 }
