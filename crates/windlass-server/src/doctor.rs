@@ -1,7 +1,8 @@
 //! Looks for what is wrong with a store, or soon will be, and says what to do.
 //!
-//! A *finding* needs somebody who acts. A *note* says what holds, such as what a loss of the server would cost.
+//! A *finding* is something that a user has to mend. A *note* says what holds, such as what a loss of the server would cost.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use rustix::fs::statvfs;
@@ -95,7 +96,8 @@ pub fn diagnose(store: &mut Store) -> Result<Diagnosis, StoreError> {
         );
     }
     if let Ok(disk) = statvfs(store.dir()) {
-        let (free, all) = (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize);
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        let (free, all) = (bytes(disk.f_bavail), bytes(disk.f_blocks));
         judge_room(&mut diagnosis, &store.dir().display().to_string(), free, all);
     }
     Ok(diagnosis)
@@ -235,7 +237,6 @@ fn judge_file(diagnosis: &mut Diagnosis, file: &ExaminedFile) {
 
 /// Looks whether this process can write.
 fn judge_writers(diagnosis: &mut Diagnosis, store: &mut Store) -> Result<(), StoreError> {
-    use std::ops::ControlFlow;
     let mut blocker: Option<Blocker> = None;
     let mut on_wait = |wait: &dyn WriterWait| match wait.stalled_for() > PATIENCE {
         true => {
@@ -268,16 +269,19 @@ fn judge_writers(diagnosis: &mut Diagnosis, store: &mut Store) -> Result<(), Sto
 
 fn judge_workers(diagnosis: &mut Diagnosis, workers: &[SeenWorker]) {
     let alive = workers.iter().filter(|seen| seen.alive);
-    let (count, slots) =
-        (alive.clone().count(), alive.clone().map(|seen| seen.worker.slots).sum::<u32>());
+    let count = alive.clone().count();
+    let slots: u64 = alive.clone().map(|seen| u64::from(seen.worker.slots)).sum();
     diagnosis.note("workers", format!("{count} with {slots} slots"));
     for seen in workers.iter().filter(|seen| !seen.alive) {
         let (name, busy) = (&seen.worker.life.worker, seen.busy);
-        let steps =
-            if busy == 1 { "1 step waits".to_owned() } else { format!("{busy} steps wait") };
+        let waits = match busy {
+            0 => String::new(),
+            1 => ", and 1 step waits for it".to_owned(),
+            busy => format!(", and {busy} steps wait for it"),
+        };
         diagnosis.find(
             "workers",
-            format!("worker {name} is gone, and {steps} for it"),
+            format!("worker {name} is gone{waits}"),
             format!("start it again: windlass worker --name {name}"),
         );
     }
