@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use windlass_store::{LOG_CHUNK_BYTES, LogBatch, LogChunk, LogStream, Store};
+use windlass_store::{LOG_CHUNK_BYTES, LogBatch, LogChunk, LogStore, LogStream, Store, StoreError};
 
 use super::log_sweep::Sweep;
 use crate::log_file::{Growth, LogSource};
@@ -173,6 +173,22 @@ impl Drop for LogSender {
     }
 }
 
+impl State {
+    /// Takes the streams of which something may have to be sent.
+    fn take_grown(&mut self) -> Vec<Stream> {
+        let mut streams = Vec::new();
+        for token in std::mem::take(&mut self.grown) {
+            let has_ended = self.ended.contains(&token);
+            match self.streams.remove(&token) {
+                Some(stream) => streams.push(Stream { has_ended, ..stream }),
+                // It was complete already.
+                None => drop(self.ended.remove(&token)),
+            }
+        }
+        streams
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic leaves streams that are not sent any more.
@@ -195,7 +211,8 @@ impl Shared {
                 continue;
             }
             turn += 1;
-            let (streams, failed) = send(&mut store, streams, turn);
+            let logs = store.logs().expect("the store keeps logs");
+            let (streams, failed) = send(logs, streams, turn);
             last = Instant::now();
             self.put_back(streams, failed);
             if failed {
@@ -219,7 +236,13 @@ impl Shared {
             let now = Instant::now();
             let has_ended = state.grown.iter().any(|token| state.ended.contains(token));
             if has_ended || !state.grown.is_empty() && now >= due {
-                break;
+                let streams = state.take_grown();
+                if !streams.is_empty() {
+                    return Some(streams);
+                }
+                // All of them were complete, for which a thread may wait.
+                self.changed.notify_all();
+                continue;
             }
             if now >= sweep {
                 return Some(Vec::new());
@@ -228,16 +251,6 @@ impl Shared {
             let waited = self.changed.wait_timeout(state, until.saturating_duration_since(now));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let mut streams = Vec::new();
-        for token in std::mem::take(&mut state.grown) {
-            let has_ended = state.ended.contains(&token);
-            match state.streams.remove(&token) {
-                Some(stream) => streams.push(Stream { has_ended, ..stream }),
-                // It was complete already.
-                None => drop(state.ended.remove(&token)),
-            }
-        }
-        Some(streams)
     }
 
     /// Takes back streams after an attempt to send them.
@@ -276,33 +289,48 @@ enum Left {
 }
 
 /// Sends some of what the streams have, those first that have waited longest. Returns them with what they have
-/// left, and whether the store has not taken it.
-fn send(store: &mut Store, mut streams: Vec<Stream>, turn: u64) -> (Vec<(Stream, Left)>, bool) {
+/// left, and whether the store has failed to answer or to take it.
+fn send(
+    logs: &mut dyn LogStore,
+    mut streams: Vec<Stream>,
+    turn: u64,
+) -> (Vec<(Stream, Left)>, bool) {
     streams.sort_by_key(|stream| stream.turn);
     let before: Vec<_> = streams.iter().map(|stream| stream.position).collect();
+    match send_batch(logs, &mut streams, turn) {
+        Ok(lefts) => (streams.into_iter().zip(lefts).collect(), false),
+        Err(_) => {
+            for (stream, before) in streams.iter_mut().zip(before) {
+                stream.position = before;
+            }
+            (streams.into_iter().map(|stream| (stream, Left::Some)).collect(), true)
+        }
+    }
+}
+
+/// Sends as much of the streams as one batch takes. Returns what each has left.
+fn send_batch(
+    logs: &mut dyn LogStore,
+    streams: &mut [Stream],
+    turn: u64,
+) -> Result<Vec<Left>, StoreError> {
     let mut batch = LogBatch::default();
     let (mut lefts, mut bytes) = (Vec::new(), 0);
-    for stream in &mut streams {
-        lefts.push(match bytes < BATCH_BYTES {
-            true => {
-                stream.turn = turn;
-                stream.add_to(&mut batch, store)
-            }
-            false => Left::Some,
-        });
-        bytes += batch.chunks.last().map_or(0, |chunk| chunk.bytes.len() as u64);
-    }
-    let sent = match store.logs() {
-        Some(logs) if !batch.chunks.is_empty() => logs.put(&batch),
-        _ => Ok(()),
-    };
-    if sent.is_err() {
-        for (stream, before) in streams.iter_mut().zip(before) {
-            stream.position = before;
+    for stream in streams {
+        if bytes >= BATCH_BYTES {
+            lefts.push(Left::Some);
+            continue;
         }
-        lefts.fill(Left::Some);
+        let chunks = batch.chunks.len();
+        stream.turn = turn;
+        lefts.push(stream.add_to(&mut batch, logs)?);
+        let added = batch.chunks[chunks..].iter();
+        bytes += added.map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
     }
-    (streams.into_iter().zip(lefts).collect(), sent.is_err())
+    if !batch.chunks.is_empty() {
+        logs.put(&batch)?;
+    }
+    Ok(lefts)
 }
 
 impl Stream {
@@ -316,15 +344,18 @@ impl Stream {
     }
 
     /// Adds to a batch what was printed since the last one. Returns what is left.
-    fn add_to(&mut self, batch: &mut LogBatch, store: &mut Store) -> Left {
+    fn add_to(
+        &mut self,
+        batch: &mut LogBatch,
+        logs: &mut dyn LogStore,
+    ) -> Result<Left, StoreError> {
         let token = self.stream.token;
-        let mut position = match (self.position, store.logs()) {
-            (Some(position), _) => position,
-            (None, Some(logs)) => match logs.stored_of(token) {
-                Ok(sent) => SentPosition { sent, chunk: sent, left_out: 0 },
-                Err(_) => return Left::Some,
-            },
-            (None, None) => return Left::Nothing,
+        let mut position = match self.position {
+            Some(position) => position,
+            None => {
+                let sent = logs.stored_of(token)?;
+                SentPosition { sent, chunk: sent, left_out: 0 }
+            }
         };
         let (half, end) = (self.kept / 2, self.source.end());
         // What is neither in the beginning nor in the end is not sent.
@@ -336,11 +367,11 @@ impl Stream {
         let mut bytes = Vec::new();
         let read = self.source.read(from, LOG_CHUNK_BYTES, &mut bytes);
         // A log that cannot be read is reported by what writes it.
-        let Ok(at) = read else { return Left::Nothing };
+        let Ok(at) = read else { return Ok(Left::Nothing) };
         let sent = at + bytes.len() as u64;
         if sent <= position.sent {
             self.position = Some(position);
-            return Left::Nothing;
+            return Ok(Left::Nothing);
         }
         (position.sent, position.chunk) = (sent, at);
         let kept_from = sent.saturating_sub(half + LOG_CHUNK_BYTES);
@@ -353,6 +384,92 @@ impl Stream {
         let is_full = bytes.len() as u64 == LOG_CHUNK_BYTES;
         batch.streams.push(self.stream.clone());
         batch.chunks.push(LogChunk { token, at, bytes });
-        if is_full || sent < end { Left::Some } else { Left::Nothing }
+        Ok(if is_full || sent < end { Left::Some } else { Left::Nothing })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::WorkId;
+    use windlass_store::{LogPosition, StoredLog};
+
+    use super::*;
+
+    /// Keeps what is sent, and can be away.
+    #[derive(Default)]
+    struct Kept {
+        is_away: bool,
+        sent: Vec<u8>,
+    }
+
+    impl Kept {
+        fn answer(&self) -> Result<(), StoreError> {
+            if self.is_away { Err(StoreError::Interrupted) } else { Ok(()) }
+        }
+    }
+
+    impl LogStore for Kept {
+        fn put(&mut self, batch: &LogBatch) -> Result<(), StoreError> {
+            self.answer()?;
+            for chunk in &batch.chunks {
+                self.sent.truncate(chunk.at as usize);
+                self.sent.extend(&chunk.bytes);
+            }
+            Ok(())
+        }
+
+        fn stored_of(&mut self, _token: u64) -> Result<u64, StoreError> {
+            self.answer().map(|()| self.sent.len() as u64)
+        }
+
+        fn of_run(&mut self, _run: &str) -> Result<Vec<StoredLog>, StoreError> {
+            unreachable!("nothing is read")
+        }
+
+        fn after(
+            &mut self,
+            _run: &str,
+            _file: &str,
+            _position: LogPosition,
+            _most: u64,
+        ) -> Result<Vec<(LogChunk, String)>, StoreError> {
+            unreachable!("nothing is read")
+        }
+
+        fn works(&mut self, _run: &str) -> Result<Vec<WorkId>, StoreError> {
+            unreachable!("nothing is swept")
+        }
+
+        fn delete_some(&mut self, _run: &str, _work: Option<WorkId>) -> Result<bool, StoreError> {
+            unreachable!("nothing is swept")
+        }
+
+        fn of_no_run(&mut self) -> Result<Vec<(String, u64)>, StoreError> {
+            unreachable!("nothing is swept")
+        }
+    }
+
+    #[test]
+    fn a_stream_of_an_earlier_life_waits_for_a_store_that_is_away_and_goes_on_behind_what_that_has()
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("1-a.1.log");
+        std::fs::write(&path, "printed before and after").expect("it can be written");
+        let source = LogSource::new(&path, 1 << 20, None, Growth::new(|| {})).alone();
+        let (run, file) = ("3fa9c2d1".to_owned(), "1-a.1.log".to_owned());
+        let stream = LogStream { token: 7, run, work: None, file, worker: "one".to_owned() };
+        let mut streams = vec![Stream::new(stream, source, 1 << 20)];
+        let mut store = Kept { is_away: true, sent: b"printed before".to_vec() };
+        for turn in 1..3 {
+            let (tried, failed) = send(&mut store, streams, turn);
+            assert!(failed, "it is tried again after a pause");
+            assert_eq!(tried.iter().map(|(_, left)| *left).collect::<Vec<_>>(), [Left::Some]);
+            streams = tried.into_iter().map(|(stream, _)| stream).collect();
+        }
+        store.is_away = false;
+        let (sent, failed) = send(&mut store, streams, 3);
+        assert!(!failed);
+        assert_eq!(sent.iter().map(|(_, left)| *left).collect::<Vec<_>>(), [Left::Nothing]);
+        assert_eq!(store.sent, b"printed before and after");
     }
 }
