@@ -2,10 +2,15 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag;
 use windlass_server::service::{
     Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings, guard, host_name,
 };
@@ -42,6 +47,7 @@ pub(crate) fn worker(
         kept_log: service.kept_log_bytes(),
     };
     let mut tell = |news: &WorkerNews| tell(&settings, news, form);
+    let signals = EndingSignals::watch()?;
     let mut first = Some(store);
     loop {
         let has_begun = first.is_none();
@@ -54,7 +60,12 @@ pub(crate) fn worker(
             }
             begun => begun?,
         };
-        let (event, text) = match worker.work(&mut tell)? {
+        signals.leave_to_life();
+        let end = worker.work(&mut tell)?;
+        let (event, text) = match end {
+            WorkerEnd::LifeOver if signals.end_process() => {
+                ("ended", "sent no heartbeats for too long; its steps were ended, and it ends")
+            }
             WorkerEnd::LifeOver => {
                 let text =
                     "sent no heartbeats for too long; its steps were ended, and it begins again";
@@ -67,6 +78,36 @@ pub(crate) fn worker(
         };
         say(form, event, text);
         return Ok(Exit::Success);
+    }
+}
+
+/// The signals that ask a worker to end. While no life of it heeds them, they end this process at once: it
+/// executes nothing then, and may wait for a database that does not answer.
+struct EndingSignals {
+    end_process: Arc<AtomicBool>,
+    have_come: Arc<AtomicBool>,
+}
+
+impl EndingSignals {
+    fn watch() -> io::Result<Self> {
+        let (end_process, have_come) = (Arc::new(AtomicBool::new(true)), Arc::default());
+        for signal in [SIGINT, SIGQUIT, SIGTERM] {
+            flag::register_conditional_default(signal, Arc::clone(&end_process))?;
+            flag::register(signal, Arc::clone(&have_come))?;
+        }
+        Ok(Self { end_process, have_come })
+    }
+
+    /// Leaves the signals to a life that has begun.
+    fn leave_to_life(&self) {
+        // Both flags pair with their handlers, and order nothing else.
+        self.end_process.store(false, Ordering::SeqCst);
+    }
+
+    /// Has signals end this process again. Returns whether one has come before.
+    fn end_process(&self) -> bool {
+        self.end_process.store(true, Ordering::SeqCst);
+        self.have_come.load(Ordering::SeqCst)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Stores in PostgreSQL: every verb takes a URL in the place of a directory.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::process::Command;
-
 use windlass_sim::postgres::Server;
 
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
@@ -122,17 +122,111 @@ fn what_a_suspended_worker_was_executing_ends_while_the_database_hangs() {
     bench.await_file("pid");
     eventually("it says which process it is", || bench.read("pid").ends_with('\n'));
     serve.kill().and_then(|()| serve.wait()).expect("it can be killed");
-    let postmaster = server.socket().with_extension("5432.lock");
-    let postmaster = fs::read_to_string(postmaster).expect("the server runs");
-    let postmaster = postmaster.lines().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
-    let postmaster = postmaster.expect("a pid");
     // It takes connections and does not answer.
-    kill_process(postmaster, Signal::STOP).expect("it can be suspended");
+    let suspended = Suspended::new(vec![postmaster(&server)]);
     signal(&worker, Signal::STOP);
     let pid = bench.read("pid");
     eventually("the guardian has ended it", || !runs(pid.trim()));
-    kill_process(postmaster, Signal::CONT).expect("it can continue");
+    drop(suspended);
     worker.kill().and_then(|()| worker.wait()).expect("it can be killed");
+}
+
+/// Processes of a server that continue when this is dropped.
+struct Suspended(Vec<Pid>);
+
+impl Suspended {
+    fn new(processes: Vec<Pid>) -> Self {
+        let suspended = Self(processes);
+        suspended.signal(Signal::STOP);
+        suspended
+    }
+
+    /// Suspends a server with all its sessions.
+    fn server(server: &Server) -> Self {
+        let first = postmaster(server);
+        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
+        let children = children.expect("the server runs");
+        let pid = |text: &str| Pid::from_raw(text.parse().ok()?);
+        Self::new(children.split_whitespace().filter_map(pid).chain([first]).collect())
+    }
+
+    fn signal(&self, what: Signal) {
+        for process in &self.0 {
+            // A session may have ended.
+            let _ = kill_process(*process, what);
+        }
+    }
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        self.signal(Signal::CONT);
+    }
+}
+
+/// Returns the process of a server that takes connections.
+fn postmaster(server: &Server) -> Pid {
+    let lock = server.socket().with_extension("5432.lock");
+    let lock = fs::read_to_string(lock).expect("the server runs");
+    let pid = lock.lines().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    pid.expect("a pid")
+}
+
+/// A worker with a short lease that has a step to report, which a server that hangs does not take.
+struct Stuck {
+    worker: Child,
+    bench: Bench,
+    _suspended: Suspended,
+    _server: Server,
+}
+
+impl Stuck {
+    fn new() -> Option<Self> {
+        let server = Server::own()?;
+        let (bench, url) = (Bench::new(), server.new_store());
+        let flow = "[step.a]\nrun = 'touch begun; until test -e go; do sleep 0.01; done'\n";
+        bench.write("flow.toml", flow);
+        ends_with(&bench, 0, &url, &["store", "init"]);
+        let said = fs::File::create(bench.path("said")).expect("a file");
+        let start = |arguments: &[&str], said: Stdio| {
+            let mut command = bench.command(&[&["--state", &url], arguments].concat());
+            command.env("XDG_STATE_HOME", bench.path("home")).stderr(said);
+            command.spawn().expect("the binary runs")
+        };
+        let mut serve = start(&["serve", "--no-worker"], Stdio::null());
+        let worker = start(&["worker", "--name", "one", "--lease", "5s"], said.into());
+        ends_with(&bench, 0, &url, &["submit", "flow.toml"]);
+        bench.await_file("begun");
+        serve.kill().and_then(|()| serve.wait()).expect("it can be killed");
+        let _suspended = Suspended::server(&server);
+        bench.write("go", "");
+        Some(Self { worker, bench, _suspended, _server: server })
+    }
+
+    fn said(&self) -> String {
+        self.bench.read("said")
+    }
+
+    /// Asks the worker to end, and waits until it has.
+    fn end(&mut self) -> ExitStatus {
+        signal(&self.worker, Signal::TERM);
+        eventually("it ends", || !runs(&self.worker.id().to_string()));
+        self.worker.wait().expect("it is a child")
+    }
+}
+
+#[test]
+fn a_worker_that_cannot_begin_again_because_the_database_is_away_ends_on_a_signal() {
+    let Some(mut stuck) = Stuck::new() else { return };
+    eventually("its life is over", || stuck.said().contains("it begins again"));
+    assert_eq!(stuck.end().signal(), Some(15), "{}", stuck.said());
+}
+
+#[test]
+fn a_worker_that_was_asked_to_end_does_not_begin_again_when_its_life_is_over() {
+    let Some(mut stuck) = Stuck::new() else { return };
+    assert_eq!(stuck.end().code(), Some(0), "{}", stuck.said());
+    assert!(!stuck.said().contains("begins again"), "{}", stuck.said());
 }
 
 #[test]

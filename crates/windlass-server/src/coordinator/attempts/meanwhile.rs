@@ -20,7 +20,7 @@ pub(crate) struct Meanwhile<'a, A, K> {
     inbox: &'a mut Vec<News<K>>,
     tell: &'a mut dyn FnMut(&Blocker),
     told: bool,
-    /// Why the wait has ended, if it is not a signal.
+    /// What has failed meanwhile, which has ended the wait.
     failure: Option<RunError>,
 }
 
@@ -33,7 +33,8 @@ impl<'a, A: Attempts<K>, K> Meanwhile<'a, A, K> {
         Self { attempts, inbox, tell, told: false, failure: None }
     }
 
-    /// Has everything that has begun go on for a moment. Interrupts the wait for a signal.
+    /// Has everything that has begun go on for a moment. Interrupts the wait for a signal, and
+    /// when what was ordered is ended.
     pub(crate) fn go_on(&mut self, wait: &dyn WriterWait) -> ControlFlow<StoreError, Duration> {
         if wait.is_long() {
             wait.keep_leases();
@@ -48,13 +49,13 @@ impl<'a, A: Attempts<K>, K> Meanwhile<'a, A, K> {
                 return ControlFlow::Break(StoreError::Interrupted);
             }
         }
-        match self.has(|news| matches!(news, News::Signal(_))) {
+        match self.has(|news| matches!(news, News::Signal(_) | News::LifeOver)) {
             true => ControlFlow::Break(StoreError::Interrupted),
             false => ControlFlow::Continue(LOOK),
         }
     }
 
-    /// Returns why a wait that was interrupted has ended, if it is not a signal.
+    /// Returns what has failed meanwhile.
     pub(crate) fn failure(self) -> Option<RunError> {
         self.failure
     }
