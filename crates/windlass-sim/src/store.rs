@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::Random;
 use windlass_store::{
-    Backend, Durability, OnWait, Opener, StoreError, Tables, Topic, TransactionBody, Wakeup,
+    Backend, Durability, OnWait, Opener, ReadBody, StoreError, Tables, Topic, TransactionBody,
+    Wakeup,
 };
 
 use self::watched::Watched;
@@ -170,14 +171,14 @@ impl Faulty {
             Fate::Abort(calls) => calls,
             _ => u64::MAX,
         });
-        let abort = || -> Result<(), StoreError> {
+        let abort = || {
             aborted.set(true);
-            Err(unanswered("it was aborted"))
+            unanswered("it was aborted")
         };
         let on_call = |call: &'static str| {
             faults.count(call);
             match left.replace(left.get().saturating_sub(1)) {
-                0 => abort(),
+                0 => Err(abort()),
                 _ => Ok(()),
             }
         };
@@ -185,8 +186,8 @@ impl Faulty {
             let done = body(&Watched::new(tables, &on_call));
             match fate {
                 // A body that goes on after an abort has not got away with it.
-                Fate::Abort(_) if aborted.get() || done.is_ok() => abort(),
-                Fate::LoseAll if done.is_ok() => abort(),
+                Fate::Abort(_) if aborted.get() || done.is_ok() => Err(abort()),
+                Fate::LoseAll if done.is_ok() => Err(abort()),
                 _ => done,
             }
         });
@@ -233,7 +234,7 @@ impl Backend for Faulty {
         self.backend.file_to_sync()
     }
 
-    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, body: ReadBody<'_>) -> Result<(), StoreError> {
         let faults = &self.faults;
         let on_call = |call: &'static str| {
             faults.count(call);
@@ -249,14 +250,6 @@ impl Backend for Faulty {
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         self.backend.register(topic)
-    }
-
-    fn notify(&self, topic: &Topic, wakeup: &str) {
-        self.backend.notify(topic, wakeup);
-    }
-
-    fn notify_all(&self, topic: &Topic) {
-        self.backend.notify_all(topic);
     }
 }
 

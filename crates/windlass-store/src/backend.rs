@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::examine::Examined;
 use crate::log::LogStore;
 use crate::tables::Tables;
-use crate::wakeup::{Topic, Wakeup};
+use crate::wakeup::{Notice, Topic, Wakeup};
 use crate::writer_wait::OnWait;
 
 /// What a commit must survive before it is acknowledged.
@@ -22,8 +22,12 @@ pub enum Durability {
     Process,
 }
 
-/// The body of a transaction. It locks what it depends on, reads, decides and writes, in this order.
-pub type TransactionBody<'a> = &'a mut dyn FnMut(&dyn Tables) -> Result<(), StoreError>;
+/// The body of a transaction. It locks what it depends on, reads, decides and writes, in this order, and
+/// returns whom to notify of that.
+pub type TransactionBody<'a> = &'a mut dyn FnMut(&dyn Tables) -> Result<Vec<Notice>, StoreError>;
+
+/// What reads a snapshot.
+pub type ReadBody<'a> = &'a mut dyn FnMut(&dyn Tables) -> Result<(), StoreError>;
 
 /// Opens a connection.
 pub type Opener = Box<dyn Fn() -> Result<Box<dyn Backend>, StoreError> + Send>;
@@ -33,6 +37,9 @@ pub trait Backend: Send {
     /// Runs `body` in one transaction: commits all its changes, or none if it fails. Transactions are
     /// serializable. Calls `on_wait` while other writers take long; when that gives up, `body` is not
     /// called.
+    ///
+    /// The notices that `body` returns are sent once its changes are committed; a backend that can has the
+    /// commit send them. They may be lost, so waiters also poll, rarely.
     ///
     /// If another transaction gets in the way, a backend discards what `body` has written and calls it
     /// again, as often as necessary. So a body is repeatable: a call depends on nothing that an earlier one
@@ -71,7 +78,7 @@ pub trait Backend: Send {
     }
 
     /// Runs `body` on a consistent snapshot, without waiting for writers.
-    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError>;
+    fn read(&mut self, body: ReadBody<'_>) -> Result<(), StoreError>;
 
     /// Sets for how long this process may stand still in a transaction before a server ends it, so that others
     /// can write. This also goes for connections that are opened later with [`Backend::opener`].
@@ -96,13 +103,6 @@ pub trait Backend: Send {
         self.opener()
     }
 
-    /// Registers a wake-up that other connections can notify.
+    /// Registers a wake-up that the transactions of other connections can notify.
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError>;
-
-    /// Notifies one wake-up, if it is still registered. A notification may be lost, so waiters also
-    /// poll, rarely.
-    fn notify(&self, topic: &Topic, wakeup: &str);
-
-    /// Notifies every wake-up of a topic.
-    fn notify_all(&self, topic: &Topic);
 }

@@ -72,7 +72,7 @@ pub use self::postgres::{
     CheckedRights, Postgres, Rights, check_rights, grant, is_database, without_password,
 };
 pub use access::Access;
-pub use backend::{Backend, Durability, Opener, TransactionBody};
+pub use backend::{Backend, Durability, Opener, ReadBody, TransactionBody};
 pub use clock::{BootClock, Clock, ClockReading, DatabaseClock, Frame, ManualClock, ServerTime};
 pub use encoding::{DecodeError, RunBase, decode, encode};
 pub use error::{DiskFault, StoreError};
@@ -100,7 +100,7 @@ pub use transaction::{
     Limits, NameView, OnRefusal, Orders, Queues, Refused, Request, Requests, Runs, Transaction,
     check_limit_name,
 };
-pub use wakeup::{Topic, Wakeup};
+pub use wakeup::{Notice, Topic, Wakeup};
 pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};
 pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token, Waiter};
 pub use writer_wait::{Blocker, OnWait, WriterWait};

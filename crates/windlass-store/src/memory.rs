@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::{HolderId, Name, Presence, Timestamp, Waiter};
 
-use crate::backend::{Backend, Durability, Opener, TransactionBody};
+use crate::backend::{Backend, Durability, Opener, ReadBody, TransactionBody};
 use crate::error::StoreError;
 use crate::lease::{LimitItems, StoredLease, StoredName, StoredWaiter};
 use crate::pipes::Pipes;
@@ -75,8 +75,10 @@ impl Backend for Memory {
     ) -> Result<(), StoreError> {
         let mut tables = lock(&self.shared.tables);
         let transaction = MemoryTransaction(Mutex::new(tables.clone()));
-        body(&transaction)?;
+        let notices = body(&transaction)?;
         *tables = transaction.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        drop(tables);
+        self.shared.wakeups.send(&notices);
         Ok(())
     }
 
@@ -84,7 +86,7 @@ impl Backend for Memory {
         Ok(())
     }
 
-    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, body: ReadBody<'_>) -> Result<(), StoreError> {
         let tables = lock(&self.shared.tables).clone();
         body(&MemoryTransaction(Mutex::new(tables)))
     }
@@ -96,14 +98,6 @@ impl Backend for Memory {
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         self.shared.wakeups.register(topic)
-    }
-
-    fn notify(&self, topic: &Topic, wakeup: &str) {
-        self.shared.wakeups.notify(topic, wakeup);
-    }
-
-    fn notify_all(&self, topic: &Topic) {
-        self.shared.wakeups.notify_all(topic);
     }
 }
 

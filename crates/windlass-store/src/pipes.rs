@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::ioctl_fionbio;
 
 use crate::error::StoreError;
-use crate::wakeup::{Topic, Wakeup, unique};
+use crate::wakeup::{Notice, Topic, Wakeup, unique};
 
 /// The wake-ups that threads of this process have registered.
 #[derive(Default)]
@@ -24,6 +24,15 @@ impl Pipes {
         set.map_err(|error| failed(error.into()))?;
         self.writers().insert((topic.clone(), name.clone()), writer);
         Ok(Wakeup::new(name, reader.into()))
+    }
+
+    pub(crate) fn send(&self, notices: &[Notice]) {
+        for notice in notices {
+            match notice {
+                Notice::One(topic, wakeup) => self.notify(topic, wakeup),
+                Notice::All(topic) => self.notify_all(topic),
+            }
+        }
     }
 
     pub(crate) fn notify(&self, topic: &Topic, wakeup: &str) {

@@ -12,6 +12,7 @@ mod link;
 mod listener;
 mod logs;
 mod orders;
+mod pipeline;
 mod queues;
 mod runs;
 mod schema;
@@ -33,7 +34,7 @@ use self::tables::PostgresTables;
 use self::target::Target;
 pub use self::target::{is_database, without_password};
 use self::wait::Wait;
-use crate::backend::{Backend, Durability, Opener, TransactionBody};
+use crate::backend::{Backend, Durability, Opener, ReadBody, TransactionBody};
 use crate::clock::ServerTime;
 use crate::error::StoreError;
 use crate::examine::Examined;
@@ -140,6 +141,7 @@ impl Postgres {
     /// Takes the connection, a new one if the last was lost.
     fn take_session(&mut self) -> Result<Session, Failure> {
         if let Some(session) = self.session.take().filter(|session| !session.is_closed()) {
+            session.clear();
             session.set_deadline(self.haste.deadline());
             return Ok(session);
         }
@@ -194,12 +196,10 @@ impl Postgres {
         })
     }
 
-    fn snapshot(&mut self, body: TransactionBody<'_>) -> Result<(), Failure> {
+    fn snapshot(&mut self, body: ReadBody<'_>) -> Result<(), Failure> {
         let session = self.take_session()?;
-        let read = session
-            .batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            .and_then(|()| body(&PostgresTables::reading(&session)))
-            .and_then(|()| session.batch("COMMIT"));
+        session.batch_later("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        let read = body(&PostgresTables::reading(&session)).and_then(|()| session.batch("COMMIT"));
         let read = read.map_err(|error| match failed(&session, error) {
             // Perhaps a newer version has migrated the tables since this process has connected.
             Failure::Final(error) => {
@@ -209,13 +209,6 @@ impl Postgres {
         });
         self.session = Some(session);
         read
-    }
-
-    fn tell(&self, topic: &Topic, wakeup: Option<&str>) {
-        if let Some(session) = &self.session {
-            // It is lost with the connection; waiters poll as well.
-            let _ = session.batch(&notification(&self.target, topic, wakeup));
-        }
     }
 }
 
@@ -252,7 +245,7 @@ impl Backend for Postgres {
         Ok(())
     }
 
-    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, body: ReadBody<'_>) -> Result<(), StoreError> {
         let until = Instant::now() + self.haste.attempt.unwrap_or(READ_PATIENCE);
         loop {
             match self.snapshot(body) {
@@ -291,21 +284,14 @@ impl Backend for Postgres {
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         self.listener.register(&self.target, topic)
     }
-
-    fn notify(&self, topic: &Topic, wakeup: &str) {
-        self.tell(topic, Some(wakeup));
-    }
-
-    fn notify_all(&self, topic: &Topic) {
-        self.tell(topic, None);
-    }
 }
 
 /// Runs a transaction.
 fn write(session: &Session, target: &Target, body: TransactionBody<'_>) -> Result<(), Unfinished> {
     let fail = |error| Unfinished::Failed(failed(session, error));
     let begun = begin(session, target).map_err(fail)?;
-    body(&PostgresTables::writing(session, &begun)).map_err(fail)?;
+    let notices = body(&PostgresTables::writing(session, &begun)).map_err(fail)?;
+    notices.iter().for_each(|notice| session.batch_later(notification(target, notice)));
     match session.batch("COMMIT") {
         Ok(()) => Ok(()),
         Err(error) if session.is_closed() => {
@@ -318,6 +304,7 @@ fn write(session: &Session, target: &Target, body: TransactionBody<'_>) -> Resul
 /// Ends a transaction that has failed.
 fn failed(session: &Session, error: StoreError) -> Failure {
     let is_repeatable = session.is_repeatable();
+    session.clear();
     // A lost connection has ended it already.
     let _ = session.batch("ROLLBACK");
     match is_repeatable {
@@ -338,3 +325,6 @@ fn oldest_transaction(session: &Session) -> Option<String> {
     let query = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text";
     session.one(query, &[], |row| row.value(0)).ok().flatten()
 }
+
+#[cfg(test)]
+mod tests;

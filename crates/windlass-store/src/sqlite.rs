@@ -32,7 +32,7 @@ use self::tables::SqliteTables;
 use self::wal_file::WalFile;
 use self::writer_lock::{Awaited, UNTOLD, Wait, WriterLock};
 use crate::access::Access;
-use crate::backend::{Backend, Durability, Opener, TransactionBody};
+use crate::backend::{Backend, Durability, Opener, ReadBody, TransactionBody};
 use crate::error::{DiskFault, StoreError};
 use crate::examine::{Examined, ExaminedFile};
 use crate::layout;
@@ -174,12 +174,14 @@ impl Backend for Sqlite {
             let write = WriteTransaction::begin(connection, lock, on_wait)?;
             schema::expect_version(connection, path)?;
             let tables = SqliteTables::for_writer(connection, lock);
-            body(&tables)?;
+            let notices = body(&tables)?;
             write.commit()?;
             lock.remove_marks(tables.marks());
-            Ok(())
+            Ok(notices)
         });
-        result.map_err(|error| self.note_failure(error))
+        let notices = result.map_err(|error| self.note_failure(error))?;
+        self.wakeups.send(&notices);
+        Ok(())
     }
 
     fn compact(&mut self, on_wait: OnWait<'_>) -> Result<(), StoreError> {
@@ -201,7 +203,7 @@ impl Backend for Sqlite {
         self.wal.file()
     }
 
-    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, body: ReadBody<'_>) -> Result<(), StoreError> {
         let result = (|| {
             // A file that was replaced gets no more commits, so its reader would wait for ever.
             let connection = self.opened.checked()?;
@@ -233,14 +235,6 @@ impl Backend for Sqlite {
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         self.wakeups.register(topic)
-    }
-
-    fn notify(&self, topic: &Topic, wakeup: &str) {
-        self.wakeups.notify(topic, wakeup);
-    }
-
-    fn notify_all(&self, topic: &Topic) {
-        self.wakeups.notify_all(topic);
     }
 }
 

@@ -286,7 +286,10 @@ impl Store {
         body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut body = Repeatable::new(body, &*self.clock);
-        self.backend.read(&mut |tables| body.run(Transaction::new(tables, body.clock)))?;
+        self.backend.read(&mut |tables| {
+            // A snapshot changes nothing of which others would have to know.
+            body.run(Transaction::new(tables, body.clock)).map(drop)
+        })?;
         Ok(body.result.expect("a read that succeeded has a result"))
     }
 
@@ -373,12 +376,6 @@ fn transact<T>(
         transaction.settle()?;
         body.run(transaction)
     })?;
-    for notice in body.notices {
-        match notice {
-            Notice::One(topic, wakeup) => backend.notify(&topic, &wakeup),
-            Notice::All(topic) => backend.notify_all(&topic),
-        }
-    }
     Ok(body.result.expect("a committed transaction has a result"))
 }
 
@@ -396,12 +393,11 @@ impl StoreOpener {
     }
 }
 
-/// The body of a transaction, with what its last call has led to.
+/// The body of a transaction, with the result of its last call.
 struct Repeatable<'a, F, T> {
     body: F,
     clock: &'a dyn Clock,
     result: Option<T>,
-    notices: Vec<Notice>,
 }
 
 impl<'a, F, T> Repeatable<'a, F, T>
@@ -409,12 +405,12 @@ where
     F: FnMut(&Transaction<'_>) -> Result<T, StoreError>,
 {
     fn new(body: F, clock: &'a dyn Clock) -> Self {
-        Self { body, clock, result: None, notices: Vec::new() }
+        Self { body, clock, result: None }
     }
 
-    fn run(&mut self, transaction: Transaction<'_>) -> Result<(), StoreError> {
+    /// Calls the body. Returns whom to notify of what it has done.
+    fn run(&mut self, transaction: Transaction<'_>) -> Result<Vec<Notice>, StoreError> {
         self.result = Some((self.body)(&transaction)?);
-        self.notices = transaction.into_notices();
-        Ok(())
+        Ok(transaction.into_notices())
     }
 }

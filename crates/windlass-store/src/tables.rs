@@ -181,21 +181,7 @@ pub trait LeaseTables {
     /// Returns what a decision depends on. The number of rows that this reads does not depend on the
     /// length of the queues.
     fn load(&self, query: &LeaseQuery<'_>) -> Result<LeaseSnapshot, StoreError> {
-        let mut snapshot = LeaseSnapshot { meta: self.meta()?, ..LeaseSnapshot::default() };
-        let mut names: BTreeSet<Name> = query.names.iter().cloned().collect();
-        for holder in query.holders {
-            if let Some(own) = self.waiter(holder)? {
-                names.extend(own.waiter.needs.iter().map(|need| need.name.clone()));
-                snapshot.waiters.insert((*holder).clone(), own);
-            }
-        }
-        names.iter().try_for_each(|name| load_name(self, name, query, &mut snapshot))?;
-        // Whether one of these waiters can have its names depends on the others that it needs.
-        let needs = snapshot.waiters.values().flat_map(|stored| &stored.waiter.needs);
-        let others: BTreeSet<Name> = needs.map(|need| need.name.clone()).collect();
-        let mut others = others.difference(&names);
-        others.try_for_each(|name| load_name(self, name, query, &mut snapshot))?;
-        Ok(snapshot)
+        load_rows(self, query)
     }
 
     /// Returns the limits of the store that are set, by name.
@@ -209,6 +195,28 @@ pub trait LeaseTables {
 
     /// Stores what a decision has changed.
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError>;
+}
+
+/// Loads what a decision depends on, row by row.
+pub(crate) fn load_rows(
+    tables: &(impl LeaseTables + ?Sized),
+    query: &LeaseQuery<'_>,
+) -> Result<LeaseSnapshot, StoreError> {
+    let mut snapshot = LeaseSnapshot { meta: tables.meta()?, ..LeaseSnapshot::default() };
+    let mut names: BTreeSet<Name> = query.names.iter().cloned().collect();
+    for holder in query.holders {
+        if let Some(own) = tables.waiter(holder)? {
+            names.extend(own.waiter.needs.iter().map(|need| need.name.clone()));
+            snapshot.waiters.insert((*holder).clone(), own);
+        }
+    }
+    names.iter().try_for_each(|name| load_name(tables, name, query, &mut snapshot))?;
+    // Whether one of these waiters can have its names depends on the others that it needs.
+    let needs = snapshot.waiters.values().flat_map(|stored| &stored.waiter.needs);
+    let others: BTreeSet<Name> = needs.map(|need| need.name.clone()).collect();
+    let mut others = others.difference(&names);
+    others.try_for_each(|name| load_name(tables, name, query, &mut snapshot))?;
+    Ok(snapshot)
 }
 
 /// Loads one name, its leases, and as much of its queue as the query wants.

@@ -58,8 +58,9 @@ impl Topic {
     }
 }
 
-/// A notification that is due after a commit.
-pub(crate) enum Notice {
+/// A notification that a commit brings along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
     /// To the wake-up of this name.
     One(Topic, String),
     /// To every wake-up of a topic.
@@ -144,14 +145,23 @@ impl WakeupDir {
         Ok(Wakeup { name, reader, path: Some(path) })
     }
 
+    pub(crate) fn send(&self, notices: &[Notice]) {
+        for notice in notices {
+            match notice {
+                Notice::One(topic, wakeup) => self.notify(topic, wakeup),
+                Notice::All(topic) => self.notify_all(topic),
+            }
+        }
+    }
+
     /// Notifies one wake-up. Its name was published after its reader had opened it, so without a reader
     /// it is abandoned.
-    pub(crate) fn notify(&self, topic: &Topic, name: &str) {
+    fn notify(&self, topic: &Topic, name: &str) {
         notify_fifo(&self.dir.join(topic.word()).join(name), |_| false);
     }
 
     /// Notifies all wake-ups of a topic, except those that may still be being set up.
-    pub(crate) fn notify_all(&self, topic: &Topic) {
+    fn notify_all(&self, topic: &Topic) {
         let Ok(fifos) = fs::read_dir(self.dir.join(topic.word())) else { return };
         fifos.filter_map(Result::ok).for_each(|fifo| notify_fifo(&fifo.path(), is_new));
     }

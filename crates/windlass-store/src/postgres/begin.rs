@@ -35,7 +35,7 @@ pub(super) struct Begun {
 
 /// Begins a transaction and takes the writers' turn.
 pub(super) fn begin(session: &Session, target: &Target) -> Result<Begun, StoreError> {
-    session.batch("BEGIN; SET LOCAL lock_timeout = '250ms'")?;
+    session.batch_later("BEGIN; SET LOCAL lock_timeout = '250ms'");
     let asked = since_boot();
     // The clock is read once the row is locked, so that times grow in the order of commits.
     let query = format!(
@@ -63,11 +63,11 @@ pub(super) fn begin(session: &Session, target: &Target) -> Result<Begun, StoreEr
     }
     let (now_us, ahead_us) = reading.now();
     if now_us - reading.latest_us >= STEP_US || ahead_us != reading.ahead_us {
-        let update = "UPDATE meta SET clock_us = $1, ahead_us = $2";
-        session.execute(update, &[&now_us, &ahead_us])?;
         // Only processes of the same machine see that a waiter has ended; the others wait for its answer.
-        let forget = "DELETE FROM waiter WHERE notified_ns < $1";
-        session.execute(forget, &[&(now_us.saturating_sub(ANSWERED_US).saturating_mul(1000))])?;
+        let update = "WITH silent AS (DELETE FROM waiter WHERE notified_ns < $3)
+            UPDATE meta SET clock_us = $1, ahead_us = $2";
+        let answered_ns = now_us.saturating_sub(ANSWERED_US).saturating_mul(1000);
+        session.execute(update, &[&now_us, &ahead_us, &answered_ns])?;
     }
     let time = time(session, now_us, reading.clock_us, &timeline, asked);
     Ok(Begun { number, has_stalled, time, meta: RefCell::new(meta) })

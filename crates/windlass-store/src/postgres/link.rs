@@ -38,6 +38,9 @@ pub(super) struct Link {
     /// When the caller cannot wait any longer.
     deadline: Cell<Option<Instant>>,
     database: String,
+    /// How often the server was asked.
+    #[cfg(test)]
+    asked: Cell<usize>,
 }
 
 impl Link {
@@ -59,6 +62,8 @@ impl Link {
             is_lost: Cell::new(false),
             deadline: Cell::new(deadline),
             database: target.to_string(),
+            #[cfg(test)]
+            asked: Cell::default(),
         })
     }
 
@@ -83,6 +88,8 @@ impl Link {
         if self.is_lost.get() {
             return Err(late(self.database.clone(), limit));
         }
+        #[cfg(test)]
+        self.asked.update(|asked| asked + 1);
         let answer = question(self.client());
         let answer = self.runtime.block_on(async { timeout(limit, answer).await });
         answer.map_err(|_| {
@@ -90,6 +97,11 @@ impl Link {
             self.driver.abort();
             late(self.database.clone(), limit)
         })
+    }
+
+    #[cfg(test)]
+    pub(super) fn asked(&self) -> usize {
+        self.asked.get()
     }
 
     /// Waits for a notification. Returns none after `limit`, and an error once the link is lost.

@@ -1,8 +1,8 @@
 //! Wake-ups through the database: notifications that every process of the store hears.
 //!
 //! A process listens on one connection, whatever it waits for, in a thread that ends with the last store
-//! of the process. Notifications may be lost with that connection, so all wake-ups are notified when it is
-//! back; waiters also poll, rarely.
+//! of the process. The server sends notifications with the commit that asks for them. They may be lost with
+//! the listener's connection, so all wake-ups are notified when it is back.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -12,7 +12,7 @@ use super::link::{Closed, Link};
 use super::target::Target;
 use crate::error::StoreError;
 use crate::pipes::Pipes;
-use crate::wakeup::{Topic, Wakeup};
+use crate::wakeup::{Notice, Topic, Wakeup};
 
 /// How often a listener checks whether it is still needed.
 const CHECK: Duration = Duration::from_secs(10);
@@ -51,10 +51,14 @@ fn start(target: &Arc<Target>) -> Result<Arc<Pipes>, StoreError> {
     Ok(pipes)
 }
 
-/// Returns the statement that notifies one wake-up of a topic, or all.
-pub(super) fn notification(target: &Target, topic: &Topic, wakeup: Option<&str>) -> String {
+/// Returns the statement with which a commit notifies.
+pub(super) fn notification(target: &Target, notice: &Notice) -> String {
+    let (topic, wakeup) = match notice {
+        Notice::One(topic, wakeup) => (topic, &**wakeup),
+        Notice::All(topic) => (topic, ALL),
+    };
     // The names of wake-ups are UUIDs, but come out of the database.
-    let wakeup = wakeup.unwrap_or(ALL).replace('\'', "");
+    let wakeup = wakeup.replace('\'', "");
     format!("NOTIFY {}, '{} {wakeup}'", channel(target), topic.word())
 }
 

@@ -79,9 +79,9 @@ impl LogStore for Postgres {
             ) AS found WHERE log_chunk.token = found.token AND log_chunk.at = found.at";
         let streams = "DELETE FROM log_stream WHERE run = $1 AND ($2::bigint IS NULL OR work = $2)";
         self.beside(|session| {
-            let deleted = session.execute(chunks, &[&run, &work, &DELETED_AT_ONCE])?;
+            let deleted = session.change(chunks, &[&run, &work, &DELETED_AT_ONCE])?;
             if deleted < DELETED_AT_ONCE.unsigned_abs() {
-                session.execute(streams, &[&run, &work])?;
+                session.change(streams, &[&run, &work])?;
                 return Ok(false);
             }
             Ok(true)
@@ -130,13 +130,13 @@ fn put(session: &Session, batch: &LogBatch) -> Result<(), StoreError> {
         SELECT new.* FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS new (token, at, bytes)
         JOIN log_stream USING (token) ON CONFLICT (token, at) DO UPDATE SET bytes = excluded.bytes";
     let delete = "DELETE FROM log_chunk WHERE token = $1 AND at >= $2 AND at < $3";
-    session.batch("BEGIN")?;
+    session.batch_later("BEGIN");
     let put = session
         .execute(insert_streams, &[&tokens, &runs, &works, &files, &workers])
         .and_then(|_| session.execute(insert_chunks, &[&of, &at, &bytes]))
         .and_then(|_| {
             left_out.iter().try_for_each(|(token, from, to)| {
-                session.execute(delete, &[&int(*token), &int(*from), &int(*to)]).map(drop)
+                session.execute(delete, &[&int(*token), &int(*from), &int(*to)])
             })
         })
         .and_then(|()| session.batch("COMMIT"));

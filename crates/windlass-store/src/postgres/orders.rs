@@ -32,8 +32,7 @@ impl OrderTables for PostgresTables<'_> {
 
     fn set_wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
         let update = "UPDATE work_order SET wish = $2 WHERE token = $1";
-        self.session.execute(update, &[&int(token), &wish])?;
-        Ok(())
+        self.session.execute(update, &[&int(token), &wish])
     }
 
     fn orders_of_life(&self, life: &Life, after: u64) -> Result<Vec<StoredOrder>, StoreError> {
@@ -77,8 +76,7 @@ impl OrderTables for PostgresTables<'_> {
             JOIN work_order USING (token) ON CONFLICT DO NOTHING";
         let tokens: Vec<_> = reports.iter().map(|(token, _)| int(*token)).collect();
         let texts: Vec<_> = reports.iter().map(|(_, text)| text).collect();
-        self.session.execute(insert, &[&tokens, &texts])?;
-        Ok(())
+        self.session.execute(insert, &[&tokens, &texts])
     }
 
     fn has_reports(&self) -> Result<bool, StoreError> {
@@ -107,14 +105,12 @@ impl OrderTables for PostgresTables<'_> {
             SET life = $2, slots = $3, state = $4, since_ms = $5, offer = $6, about = $7";
         let StoredWorker { life, slots, offer, state, since_ms, about } = worker;
         let (of, slots, state) = (int(life.token.0), int(*slots), state.word());
-        self.session.execute(put, &[&life.worker, &of, &slots, &state, since_ms, offer, about])?;
-        Ok(())
+        self.session.execute(put, &[&life.worker, &of, &slots, &state, since_ms, offer, about])
     }
 
     fn delete_worker(&self, life: &Life) -> Result<(), StoreError> {
         let delete = "DELETE FROM worker WHERE name = $1 AND life = $2";
-        self.session.execute(delete, &[&life.worker, &int(life.token.0)])?;
-        Ok(())
+        self.session.execute(delete, &[&life.worker, &int(life.token.0)])
     }
 
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
@@ -134,8 +130,7 @@ impl OrderTables for PostgresTables<'_> {
 
     fn name_worker(&self, run: &str, number: u32, name: &str) -> Result<(), StoreError> {
         let insert = "INSERT INTO run_worker (run, number, name) VALUES ($1, $2, $3)";
-        self.session.execute(insert, &[&run, &int(number), &name])?;
-        Ok(())
+        self.session.execute(insert, &[&run, &int(number), &name])
     }
 
     fn worker_names(&self, run: &str) -> Result<Vec<String>, StoreError> {

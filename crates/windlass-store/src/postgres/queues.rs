@@ -57,8 +57,7 @@ impl QueueTables for PostgresTables<'_> {
 
     fn set_step(&self, run: &str, work: WorkId, text: &str) -> Result<(), StoreError> {
         let set = "UPDATE added_step SET text = $3 WHERE run = $1 AND work = $2";
-        self.session.execute(set, &[&run, &int(work.get()), &text])?;
-        Ok(())
+        self.session.execute(set, &[&run, &int(work.get()), &text])
     }
 
     fn add_change(&self, run: &str, text: &str) -> Result<u64, StoreError> {
@@ -80,8 +79,7 @@ impl QueueTables for PostgresTables<'_> {
 
     fn delete_change(&self, run: &str, number: u64) -> Result<(), StoreError> {
         let delete = "DELETE FROM step_change WHERE run = $1 AND number = $2";
-        self.session.execute(delete, &[&run, &int(number)])?;
-        Ok(())
+        self.session.execute(delete, &[&run, &int(number)])
     }
 
     fn delete_step(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
@@ -102,8 +100,7 @@ impl QueueTables for PostgresTables<'_> {
         let put = "INSERT INTO journal_base (run, seq, text) VALUES ($1, $2, $3)
             ON CONFLICT (run) DO UPDATE SET seq = $2, text = $3";
         self.session.execute(put, &[&run, &self.last_seq(run)?, &text])?;
-        self.session.execute("DELETE FROM fact WHERE run = $1", &[&run])?;
-        Ok(())
+        self.session.execute("DELETE FROM fact WHERE run = $1", &[&run])
     }
 }
 

@@ -67,14 +67,12 @@ impl RunTables for PostgresTables<'_> {
                 &env.as_ref().map(to_json),
                 &int_or_none(*priority),
             ],
-        )?;
-        Ok(())
+        )
     }
 
     fn set_home(&self, run: &str, home: &HomeMachine) -> Result<(), StoreError> {
         let update = "UPDATE run SET machine = $2, host = $3 WHERE id = $1";
-        self.session.execute(update, &[&run, &home.id, &home.host])?;
-        Ok(())
+        self.session.execute(update, &[&run, &home.id, &home.host])
     }
 
     fn home(&self, run: &str) -> Result<Option<HomeMachine>, StoreError> {
@@ -148,20 +146,17 @@ impl RunTables for PostgresTables<'_> {
     fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         let update = "UPDATE run SET ended_ms = $2, outcome = $3 WHERE id = $1";
         let (at_ms, outcome) = end.map(|end| (end.at_ms, end.outcome.word())).unzip();
-        self.session.execute(update, &[&run, &at_ms, &outcome])?;
-        Ok(())
+        self.session.execute(update, &[&run, &at_ms, &outcome])
     }
 
     fn set_run_env(&self, run: &str, env: &BTreeMap<String, String>) -> Result<(), StoreError> {
         let update = "UPDATE run SET env = $2 WHERE id = $1";
-        self.session.execute(update, &[&run, &to_json(env)])?;
-        Ok(())
+        self.session.execute(update, &[&run, &to_json(env)])
     }
 
     fn set_run_jobs(&self, run: &str, jobs: u32) -> Result<(), StoreError> {
         let update = "UPDATE run SET jobs = $2 WHERE id = $1";
-        self.session.execute(update, &[&run, &int(jobs)])?;
-        Ok(())
+        self.session.execute(update, &[&run, &int(jobs)])
     }
 
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
@@ -187,8 +182,7 @@ impl RunTables for PostgresTables<'_> {
             let delete = format!("DELETE FROM {table} WHERE kind = 'run' AND name = $1");
             self.session.execute(&delete, &[&run])?;
         }
-        self.session.execute("DELETE FROM run WHERE id = $1", &[&run])?;
-        Ok(())
+        self.session.execute("DELETE FROM run WHERE id = $1", &[&run])
     }
 
     fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
@@ -199,8 +193,7 @@ impl RunTables for PostgresTables<'_> {
         let insert = "INSERT INTO fact (run, seq, count, epoch, facts) VALUES ($1, $2, $3, $4, $5)";
         let (count, lines) = (int(facts.len()), lines.join("\n"));
         let last = self.last_seq(run)? + count;
-        self.session.execute(insert, &[&run, &last, &count, &int(epoch.0), &lines])?;
-        Ok(())
+        self.session.execute(insert, &[&run, &last, &count, &int(epoch.0), &lines])
     }
 
     fn facts_after(&self, run: &str, seen: usize) -> Result<Vec<Fact>, StoreError> {
@@ -251,8 +244,7 @@ impl StepTables for PostgresTables<'_> {
                 &ints(|attempt| int_or_none(attempt.peak_kib)),
                 &ints(|attempt| int_or_none(attempt.cpu_ms)),
             ],
-        )?;
-        Ok(())
+        )
     }
 
     fn attempt(
@@ -285,8 +277,7 @@ impl StepTables for PostgresTables<'_> {
 
     fn delete_guard_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
         let delete = "DELETE FROM guard_wait WHERE run = $1 AND work = $2";
-        self.session.execute(delete, &[&run, &int(work.get())])?;
-        Ok(())
+        self.session.execute(delete, &[&run, &int(work.get())])
     }
 
     fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
@@ -309,14 +300,12 @@ impl StepTables for PostgresTables<'_> {
             VALUES ($1, $2, $3, $4, $5, $6, $7)";
         let Decision { work, guard, attempt, verdict, uid, at_ms } = decision;
         let (work, attempt, uid) = (int(work.get()), int(*attempt), int(*uid));
-        self.session.execute(insert, &[&run, &work, guard, &attempt, verdict, &uid, at_ms])?;
-        Ok(())
+        self.session.execute(insert, &[&run, &work, guard, &attempt, verdict, &uid, at_ms])
     }
 
     fn delete_decisions(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
         let delete = "DELETE FROM decision WHERE run = $1 AND work = $2";
-        self.session.execute(delete, &[&run, &int(work.get())])?;
-        Ok(())
+        self.session.execute(delete, &[&run, &int(work.get())])
     }
 
     fn decisions(&self, run: &str) -> Result<Vec<Decision>, StoreError> {
@@ -338,8 +327,7 @@ impl StepTables for PostgresTables<'_> {
         let put = "INSERT INTO step_output (run, work, attempt, text) VALUES ($1, $2, $3, $4)
             ON CONFLICT (run, work, attempt) DO UPDATE SET text = $4";
         let StepOutput { work, attempt, text } = output;
-        self.session.execute(put, &[&run, &int(work.get()), &int(*attempt), text])?;
-        Ok(())
+        self.session.execute(put, &[&run, &int(work.get()), &int(*attempt), text])
     }
 
     fn outputs(&self, run: &str) -> Result<Vec<StepOutput>, StoreError> {

@@ -2,14 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-
+use std::future::{Future, ready};
 use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql};
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::{Client, Row, Statement};
 
 use super::link::{ANSWER, Link};
+use super::pipeline::{Encoded, Pipeline, encoded};
 use super::target::Target;
 use crate::error::StoreError;
 
@@ -19,6 +20,7 @@ pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// A connection.
 pub(super) struct Session {
     link: Link,
+    pipeline: Pipeline,
     statements: RefCell<HashMap<String, Statement>>,
     database: String,
     /// What tells the database apart from others, and from copies of it.
@@ -40,6 +42,7 @@ impl Session {
         let (schema, stall, answer) = (target.schema(), stall.as_millis(), ANSWER.as_millis());
         let mut session = Self {
             link: Link::open(target, deadline)?,
+            pipeline: Pipeline::default(),
             statements: RefCell::default(),
             database: target.to_string(),
             system: String::new(),
@@ -77,18 +80,53 @@ impl Session {
         self.is_repeatable.get() || self.is_closed()
     }
 
+    #[cfg(test)]
+    pub(super) fn asked(&self) -> usize {
+        self.link.asked()
+    }
+
+    /// Forgets what a transaction has left that has failed.
+    pub(super) fn clear(&self) {
+        self.pipeline.clear();
+        self.is_repeatable.set(false);
+    }
+
     /// Runs statements without parameters.
     pub(super) fn batch(&self, sql: &str) -> Result<(), StoreError> {
-        self.is_repeatable.set(false);
-        let done = self.link.ask(|client| client.batch_execute(sql))?;
-        done.map_err(|error| self.error(&error))
+        self.ask(|client| client.batch_execute(sql))
+    }
+
+    /// Runs statements without parameters with the next question.
+    pub(super) fn batch_later(&self, sql: impl Into<String>) {
+        self.pipeline.batch(sql.into());
+    }
+
+    /// Runs a statement with the next question: if it fails, that does.
+    pub(super) fn execute(&self, sql: &str, values: Values<'_>) -> Result<(), StoreError> {
+        let statement = self.prepared(sql)?;
+        let values = self.encoded(&statement, values)?;
+        self.pipeline.statement(statement, values);
+        Ok(())
     }
 
     /// Runs a statement and returns how many rows it has changed.
-    pub(super) fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, StoreError> {
+    pub(super) fn change(&self, sql: &str, values: Values<'_>) -> Result<u64, StoreError> {
         let statement = self.prepared(sql)?;
-        let done = self.link.ask(|client| client.execute(&statement, values))?;
-        done.map_err(|error| self.error(&error))
+        self.ask(|client| client.execute(&statement, values))
+    }
+
+    /// Runs a query with the next question. Its rows are those of the same query when it is asked next: until
+    /// then, nothing of what it reads is written.
+    pub(super) fn look_ahead(&self, sql: &str, values: Values<'_>) -> Result<(), StoreError> {
+        let statement = self.prepared(sql)?;
+        let values = self.encoded(&statement, values)?;
+        self.pipeline.ahead(statement, (sql.to_owned(), values));
+        Ok(())
+    }
+
+    /// Forgets the rows of queries that were not asked again.
+    pub(super) fn forget_ahead(&self) {
+        self.pipeline.forget_rows();
     }
 
     /// Returns the rows of a query, each read with `read`.
@@ -98,10 +136,22 @@ impl Session {
         values: Values<'_>,
         read: impl Fn(&Columns<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        let statement = self.prepared(sql)?;
-        let rows = self.link.ask(|client| client.query(&statement, values))?;
-        let rows = rows.map_err(|error| self.error(&error))?;
+        let rows = self.rows(sql, values)?;
         rows.iter().map(|row| read(&Columns { row, session: self })).collect()
+    }
+
+    fn rows(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepared(sql)?;
+        if self.pipeline.is_ahead() {
+            let query = (sql.to_owned(), self.encoded(&statement, values)?);
+            if self.pipeline.will_ask(&query) {
+                self.ask(|_| ready(Ok(())))?;
+            }
+            if let Some(rows) = self.pipeline.take(&query) {
+                return Ok(rows);
+            }
+        }
+        self.ask(|client| client.query(&statement, values))
     }
 
     /// Returns the first row of a query, if it has one.
@@ -112,6 +162,26 @@ impl Session {
         read: impl Fn(&Columns<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         Ok(self.all(sql, values, read)?.into_iter().next())
+    }
+
+    /// Asks the server something, behind all that waits to go along.
+    fn ask<'a, T, F>(&'a self, question: impl FnOnce(&'a Client) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, tokio_postgres::Error>>,
+    {
+        let answer = self.link.ask(|client| self.pipeline.ask(client, question(client)))?;
+        answer.map_err(|error| self.error(&error))
+    }
+
+    fn encoded(
+        &self,
+        statement: &Statement,
+        values: Values<'_>,
+    ) -> Result<Vec<Encoded>, StoreError> {
+        encoded(statement, values).map_err(|error| StoreError::Database {
+            database: self.database.clone(),
+            why: error.to_string(),
+        })
     }
 
     fn prepared(&self, sql: &str) -> Result<Statement, StoreError> {

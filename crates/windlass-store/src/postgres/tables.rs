@@ -8,14 +8,17 @@ use windlass_core::{
 };
 
 use super::begin::Begun;
-use super::session::{Columns, Session, int, int_or_none};
+use super::session::{Columns, Session, Values, int, int_or_none};
 use crate::clock::ServerTime;
 use crate::error::StoreError;
 use crate::lease::{
     LimitItems, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,
 };
 use crate::process::Process;
-use crate::tables::{EventTable, LeaseChanges, LeaseTables, Meta, RequestTable};
+use crate::tables::{
+    EventTable, LeaseChanges, LeaseQuery, LeaseSnapshot, LeaseTables, Meta, QueuePart,
+    RequestTable, load_rows,
+};
 use crate::transaction::{Event, Request};
 use crate::words::{
     WaiterRow, items_of, items_text, joined, name_of, nanos, nanos_at, presence_of, presence_word,
@@ -29,8 +32,13 @@ const LEASE: &str = "kind, name, holder, token, weight, since_ns, heartbeat_ns, 
 /// The columns of a waiter and one of its names, in the order in which [`waiter`] reads them.
 const WAITER: &str = "t.holder, t.arrival, t.priority, t.notified_ns, t.since_ms, t.wakeup, t.frame, \
     t.boot, t.pid, t.started, t.namespace, t.host, n.kind, n.name, n.weight, n.refused";
+/// What is known of one name.
+const NAME: &str = "SELECT capacity, token, acquired, released, denied, reclaimed, stale, arrivals
+    FROM name WHERE kind = $1 AND name = $2";
 /// How many waiters are read at once, at first.
 const PAGE: usize = 16;
+/// The rank, the arrival and the holder before all waiters.
+const BEFORE_ALL: (i64, i64, &str) = (i64::MIN, i64::MIN, "");
 
 /// The tables as one transaction sees them.
 pub(super) struct PostgresTables<'a> {
@@ -86,14 +94,11 @@ impl LeaseTables for PostgresTables<'_> {
     fn refresh_all(&self, frame: &str, at: Timestamp) -> Result<(), StoreError> {
         let update = "UPDATE lease SET heartbeat_ns = greatest(heartbeat_ns, $2)
             WHERE frame = $1 AND presence = 'presumed'";
-        self.session.execute(update, &[&frame, &nanos_at(at)])?;
-        Ok(())
+        self.session.execute(update, &[&frame, &nanos_at(at)])
     }
 
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
-        let query = "SELECT capacity, token, acquired, released, denied, reclaimed, stale, arrivals
-            FROM name WHERE kind = $1 AND name = $2";
-        self.session.one(query, &[&name.kind(), &name.text()], |row| {
+        self.session.one(NAME, &[&name.kind(), &name.text()], |row| {
             let stats = CoordinationStats {
                 acquired: row.int(2)?,
                 released: row.int(3)?,
@@ -108,10 +113,7 @@ impl LeaseTables for PostgresTables<'_> {
 
     fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError> {
         match name {
-            Some(name) => {
-                let query = format!("SELECT {LEASE} FROM lease WHERE kind = $1 AND name = $2");
-                self.session.all(&query, &[&name.kind(), &name.text()], lease)
-            }
+            Some(name) => self.session.all(&leases_on_name(), &[&name.kind(), &name.text()], lease),
             None => self.session.all(&format!("SELECT {LEASE} FROM lease"), &[], lease),
         }
     }
@@ -139,18 +141,15 @@ impl LeaseTables for PostgresTables<'_> {
     }
 
     fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
-        let order = "ORDER BY t.holder, n.place";
         let rows = match name {
             Some(name) => {
-                let query = format!(
-                    "SELECT {WAITER} FROM waiter_name w JOIN waiter t USING (holder)
-                     JOIN waiter_name n USING (holder) WHERE w.kind = $1 AND w.name = $2 {order}"
-                );
-                self.session.all(&query, &[&name.kind(), &name.text()], waiter)?
+                let values: Values<'_> = &[&name.kind(), &name.text()];
+                self.session.all(&waiters_for_name(), values, waiter)?
             }
             None => {
                 let query = format!(
-                    "SELECT {WAITER} FROM waiter t JOIN waiter_name n USING (holder) {order}"
+                    "SELECT {WAITER} FROM waiter t JOIN waiter_name n USING (holder)
+                     ORDER BY t.holder, n.place"
                 );
                 self.session.all(&query, &[], waiter)?
             }
@@ -159,11 +158,8 @@ impl LeaseTables for PostgresTables<'_> {
     }
 
     fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError> {
-        let query = format!(
-            "SELECT {WAITER} FROM waiter t JOIN waiter_name n USING (holder)
-             WHERE t.holder = $1 ORDER BY n.place"
-        );
-        Ok(joined(self.session.all(&query, &[&holder.as_str()], waiter)?).pop())
+        let rows = self.session.all(&waiter_of_holder(), &[&holder.as_str()], waiter)?;
+        Ok(joined(rows).pop())
     }
 
     fn queue_head(
@@ -173,22 +169,14 @@ impl LeaseTables for PostgresTables<'_> {
         counts: &dyn Fn(&Waiter) -> bool,
     ) -> Result<Vec<StoredWaiter>, StoreError> {
         let (mut head, mut sum, mut page) = (Vec::new(), 0_u64, PAGE);
-        let mut last = (i64::MIN, i64::MIN, String::new());
+        let (rank_before, arrival_before, holder_before) = BEFORE_ALL;
+        let mut last = (rank_before, arrival_before, holder_before.to_owned());
         loop {
-            // A limit that is a parameter would be planned for any value.
-            let query = format!(
-                "WITH q AS (SELECT holder, rank, arrival, weight FROM waiter_name
-                 WHERE kind = $1 AND name = $2 AND refused
-                 AND (rank, arrival, holder) > ($3, $4, $5)
-                 ORDER BY rank, arrival, holder LIMIT {page})
-                 SELECT {WAITER}, q.weight FROM q JOIN waiter t USING (holder)
-                 JOIN waiter_name n USING (holder)
-                 ORDER BY q.rank, q.arrival, q.holder, n.place"
-            );
+            let query = queue_page(page);
             let (rank_after, arrival_after, holder_after) = &last;
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-                [&name.kind(), &name.text(), rank_after, arrival_after, holder_after];
-            let rows = self.session.all(&query, &values, |row| Ok((waiter(row)?, row.int(16)?)))?;
+            let values: Values<'_> =
+                &[&name.kind(), &name.text(), rank_after, arrival_after, holder_after];
+            let rows = self.session.all(&query, values, |row| Ok((waiter(row)?, row.int(16)?)))?;
             let mut holders: Vec<(Vec<WaiterRow>, u64)> = Vec::new();
             for (row, weight) in rows {
                 match holders.last_mut() {
@@ -222,9 +210,31 @@ impl LeaseTables for PostgresTables<'_> {
             AND refused AND (rank, arrival) < ($3, $4) LIMIT $5) AS before";
         let (kind, text) = (name.kind(), name.text());
         let (rank, arrival) = (rank(waiter), int(waiter.arrival));
-        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&kind, &text, &rank, &arrival, &int(limit)];
-        Ok(self.session.one(query, &values, |row| row.int(0))?.unwrap_or(0))
+        let values: Values<'_> = &[&kind, &text, &rank, &arrival, &int(limit)];
+        Ok(self.session.one(query, values, |row| row.int(0))?.unwrap_or(0))
+    }
+
+    fn load(&self, query: &LeaseQuery<'_>) -> Result<LeaseSnapshot, StoreError> {
+        for holder in query.holders {
+            self.session.look_ahead(&waiter_of_holder(), &[&holder.as_str()])?;
+        }
+        for name in query.names {
+            let (kind, text) = (name.kind(), name.text());
+            let of_name: Values<'_> = &[&kind, &text];
+            self.session.look_ahead(NAME, of_name)?;
+            self.session.look_ahead(&leases_on_name(), of_name)?;
+            match query.queues {
+                QueuePart::Head => {
+                    let (rank, arrival, holder) = BEFORE_ALL;
+                    let values: Values<'_> = &[&kind, &text, &rank, &arrival, &holder];
+                    self.session.look_ahead(&queue_page(PAGE), values)?;
+                }
+                QueuePart::Whole => self.session.look_ahead(&waiters_for_name(), of_name)?,
+            }
+        }
+        let snapshot = load_rows(self, query);
+        self.session.forget_ahead();
+        snapshot
     }
 
     fn limits(&self) -> Result<Vec<(Name, StoredName)>, StoreError> {
@@ -247,11 +257,10 @@ impl LeaseTables for PostgresTables<'_> {
             Some(LimitItems { names, variable_name }) => {
                 let upsert = "INSERT INTO limit_items (name, items, variable) VALUES ($1, $2, $3)
                     ON CONFLICT (name) DO UPDATE SET items = $2, variable = $3";
-                self.session.execute(upsert, &[&limit, &items_text(names), variable_name])?
+                self.session.execute(upsert, &[&limit, &items_text(names), variable_name])
             }
-            None => self.session.execute("DELETE FROM limit_items WHERE name = $1", &[&limit])?,
-        };
-        Ok(())
+            None => self.session.execute("DELETE FROM limit_items WHERE name = $1", &[&limit]),
+        }
     }
 
     fn save(&self, changes: &LeaseChanges) -> Result<(), StoreError> {
@@ -287,7 +296,7 @@ impl EventTable for PostgresTables<'_> {
     }
 
     fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError> {
-        let deleted = self.session.execute("DELETE FROM event WHERE at_ms < $1", &[&before_ms])?;
+        let deleted = self.session.change("DELETE FROM event WHERE at_ms < $1", &[&before_ms])?;
         Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }
@@ -310,7 +319,7 @@ impl RequestTable for PostgresTables<'_> {
     }
 
     fn take_request(&self, number: u64) -> Result<bool, StoreError> {
-        Ok(self.session.execute("DELETE FROM request WHERE number = $1", &[&int(number)])? > 0)
+        Ok(self.session.change("DELETE FROM request WHERE number = $1", &[&int(number)])? > 0)
     }
 }
 
@@ -349,8 +358,7 @@ impl PostgresTables<'_> {
                 &int(*stale),
                 &int(*arrivals),
             ],
-        )?;
-        Ok(())
+        )
     }
 
     fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
@@ -396,14 +404,12 @@ impl PostgresTables<'_> {
                 &owner.host,
                 doubted,
             ],
-        )?;
-        Ok(())
+        )
     }
 
     fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError> {
         let delete = "DELETE FROM lease WHERE kind = $1 AND name = $2 AND holder = $3";
-        self.session.execute(delete, &[&name.kind(), &name.text(), &holder.as_str()])?;
-        Ok(())
+        self.session.execute(delete, &[&name.kind(), &name.text(), &holder.as_str()])
     }
 
     fn put_waiter(&self, stored: &StoredWaiter) -> Result<(), StoreError> {
@@ -453,9 +459,43 @@ impl PostgresTables<'_> {
     }
 
     fn delete_waiter(&self, holder: &HolderId) -> Result<(), StoreError> {
-        self.session.execute("DELETE FROM waiter WHERE holder = $1", &[&holder.as_str()])?;
-        Ok(())
+        self.session.execute("DELETE FROM waiter WHERE holder = $1", &[&holder.as_str()])
     }
+}
+
+/// Returns the query for the leases on one name.
+fn leases_on_name() -> String {
+    format!("SELECT {LEASE} FROM lease WHERE kind = $1 AND name = $2")
+}
+
+/// Returns the query for the place of one holder in the queues.
+fn waiter_of_holder() -> String {
+    format!(
+        "SELECT {WAITER} FROM waiter t JOIN waiter_name n USING (holder)
+         WHERE t.holder = $1 ORDER BY n.place"
+    )
+}
+
+/// Returns the query for the waiters for one name.
+fn waiters_for_name() -> String {
+    format!(
+        "SELECT {WAITER} FROM waiter_name w JOIN waiter t USING (holder)
+         JOIN waiter_name n USING (holder) WHERE w.kind = $1 AND w.name = $2
+         ORDER BY t.holder, n.place"
+    )
+}
+
+/// Returns the query for the first `page` waiters that a name has refused, after a rank, an arrival and a
+/// holder. A limit that is a parameter would be planned for any value.
+fn queue_page(page: usize) -> String {
+    format!(
+        "WITH q AS (SELECT holder, rank, arrival, weight FROM waiter_name
+         WHERE kind = $1 AND name = $2 AND refused AND (rank, arrival, holder) > ($3, $4, $5)
+         ORDER BY rank, arrival, holder LIMIT {page})
+         SELECT {WAITER}, q.weight FROM q JOIN waiter t USING (holder)
+         JOIN waiter_name n USING (holder)
+         ORDER BY q.rank, q.arrival, q.holder, n.place"
+    )
 }
 
 fn request(row: &Columns<'_>) -> Result<Request, StoreError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_store::{
-    Backend, BootClock, Durability, OnWait, Opener, Topic, TransactionBody, Wakeup,
+    Backend, BootClock, Durability, OnWait, Opener, ReadBody, Topic, TransactionBody, Wakeup,
 };
 
 use super::*;
@@ -43,7 +43,7 @@ impl Backend for Watched {
         if durability == Durability::Full { (self.synced)() } else { Ok(()) }
     }
 
-    fn read(&mut self, act: TransactionBody<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, act: ReadBody<'_>) -> Result<(), StoreError> {
         self.backend.read(act)
     }
 
@@ -53,13 +53,5 @@ impl Backend for Watched {
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         self.backend.register(topic)
-    }
-
-    fn notify(&self, topic: &Topic, wakeup: &str) {
-        self.backend.notify(topic, wakeup);
-    }
-
-    fn notify_all(&self, topic: &Topic) {
-        self.backend.notify_all(topic);
     }
 }

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Weak};
 
 use windlass_store::{
-    Backend, Durability, Memory, OnWait, Opener, StoreError, Topic, TransactionBody, Wakeup,
+    Backend, Durability, Memory, OnWait, Opener, ReadBody, StoreError, Topic, TransactionBody,
+    Wakeup,
 };
 
 use super::world::World;
@@ -49,7 +50,7 @@ impl Backend for Connection {
         Ok(())
     }
 
-    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, body: ReadBody<'_>) -> Result<(), StoreError> {
         self.memory.read(body)?;
         self.go_on(World::after_read)
     }
@@ -64,13 +65,5 @@ impl Backend for Connection {
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         self.memory.register(topic)
-    }
-
-    fn notify(&self, topic: &Topic, wakeup: &str) {
-        self.memory.notify(topic, wakeup);
-    }
-
-    fn notify_all(&self, topic: &Topic) {
-        self.memory.notify_all(topic);
     }
 }

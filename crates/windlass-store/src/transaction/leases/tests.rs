@@ -148,7 +148,8 @@ fn rows(
         count("declare", &mut || match name {
             Name::Semaphore(name) => leases.declare(name, capacity),
             _ => Ok(()),
-        })
+        })?;
+        Ok(Vec::new())
     };
     let mut on_wait = |_: &dyn crate::WriterWait| unreachable!("nobody else writes");
     backend.transact(Durability::Process, &mut on_wait, &mut body).expect("the store works");

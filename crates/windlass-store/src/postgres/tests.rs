@@ -1,0 +1,93 @@
+//! How often transactions ask the server: in a network, each question takes a round trip.
+
+use windlass_core::{HolderId, LeaseTerms, Name, Need, Token};
+use windlass_sim::postgres::Server;
+
+use super::*;
+use crate::clock::DatabaseClock;
+use crate::process::Process;
+use crate::transaction::{Claim, Claimed, Transaction};
+
+/// A store whose questions are counted.
+struct Counted {
+    backend: Postgres,
+    clock: DatabaseClock,
+}
+
+impl Counted {
+    fn new(server: &Server) -> Self {
+        let backend = Postgres::create(&server.new_store()).expect("it can be made");
+        let clock = DatabaseClock::start(backend.first_time().clone());
+        Self { backend, clock }
+    }
+
+    fn asked(&self) -> usize {
+        self.backend.session.as_ref().map_or(0, Session::asked)
+    }
+
+    /// Runs a transaction. Returns its result, and how often it has asked the server.
+    fn transact<T>(
+        &mut self,
+        act: impl Fn(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> (T, usize) {
+        let (before, mut result) = (self.asked(), None);
+        let Self { backend, clock } = self;
+        let mut on_wait = |_: &dyn crate::WriterWait| unreachable!("there is no other writer");
+        let done = backend.transact(Durability::Full, &mut on_wait, &mut |tables| {
+            let transaction = Transaction::new(tables, clock);
+            transaction.settle()?;
+            result = Some(act(&transaction)?);
+            Ok(transaction.into_notices())
+        });
+        done.expect("the store works");
+        (result.expect("it was committed"), self.asked() - before)
+    }
+
+    fn claim(&mut self, holder: &HolderId, process: &Process) -> (Option<Token>, usize) {
+        let needs = [Need::one(Name::Lock("x".to_owned()))];
+        let terms = LeaseTerms::default();
+        let (claimed, asked) = self.transact(|transaction| {
+            let claim = Claim { process: Some(process), terms, ..Claim::new(holder, &needs) };
+            transaction.leases().claim(&claim)
+        });
+        match claimed {
+            Claimed::Held(holds) => (Some(holds[0].token), asked),
+            Claimed::Refused(_) => (None, asked),
+        }
+    }
+}
+
+#[test]
+fn a_claim_a_heartbeat_and_a_release_ask_the_server_three_times_each() {
+    let Some(server) = Server::shared() else { return };
+    let mut store = Counted::new(server);
+    let process = Process::current().expect("this is Linux");
+    let first = HolderId::new("first");
+    let name = Name::Lock("x".to_owned());
+    let mut seen = Vec::new();
+    // Statements are prepared at first.
+    for _ in 0..2 {
+        let (token, of_claim) = store.claim(&first, &process);
+        let token = token.expect("the lock is free");
+        let (_, of_heartbeat) =
+            store.transact(|transaction| transaction.leases().heartbeat_process(&process));
+        let (_, of_release) =
+            store.transact(|transaction| transaction.leases().release(&name, &first, token));
+        seen = vec![of_claim, of_heartbeat, of_release];
+    }
+    assert_eq!(seen, [3, 3, 3]);
+}
+
+#[test]
+fn a_snapshot_is_ended_with_one_question_more_than_its_queries() {
+    let Some(server) = Server::shared() else { return };
+    let mut store = Counted::new(server);
+    let mut read = || {
+        let before = store.asked();
+        let read = store.backend.read(&mut |tables| tables.meta().map(drop));
+        read.expect("the store works");
+        store.asked() - before
+    };
+    read();
+    assert_eq!(read(), 2);
+}
