@@ -17,6 +17,7 @@ use crate::column::Column;
 
 mod family;
 mod pass;
+mod removal;
 mod reopen;
 mod sweep;
 
@@ -389,6 +390,21 @@ impl Dag {
         }
     }
 
+    /// Takes the links that `keeps` refuses out of the list of those into `node`, and returns them.
+    fn take_incoming(&mut self, node: usize, keeps: impl Fn(&Self, &Link) -> bool) -> Vec<LinkId> {
+        let mut taken = Vec::new();
+        let mut next = self.first_in(node);
+        let last = self.nodes[node].last_in.take();
+        while let Some(id) = next {
+            next = self.link_mut(id).next_in.take().filter(|_| Some(id) != last);
+            match keeps(self, self.link(id)) {
+                true => self.append_incoming(node, id),
+                false => taken.push(id),
+            }
+        }
+        taken
+    }
+
     fn append_outgoing(&mut self, from: usize, id: LinkId) {
         if let Some(before) = self.nodes[from].outgoing.append(id) {
             self.link_mut(before).next_out = Some(id);
@@ -426,14 +442,19 @@ impl Dag {
     fn release(&mut self, first: Option<LinkId>, next: impl Fn(LinkId, &Link) -> Option<LinkId>) {
         let mut following = first;
         while let Some(id) = following {
-            let free = self.free;
-            let link = self.link_mut(id);
-            following = next(id, link);
-            link.ends -= 1;
-            if link.ends == 0 {
-                link.next_out = free;
-                self.free = Some(id);
-            }
+            following = next(id, self.link(id));
+            self.release_end(id);
+        }
+    }
+
+    /// Removes one end of a link, and frees the link if that was the last one.
+    fn release_end(&mut self, id: LinkId) {
+        let free = self.free;
+        let link = self.link_mut(id);
+        link.ends -= 1;
+        if link.ends == 0 {
+            link.next_out = free;
+            self.free = Some(id);
         }
     }
 

@@ -166,6 +166,8 @@ impl Engine {
 
     /// Returns what stands for all facts so far, without the submissions of the works that are not
     /// forgotten. Returns none if a work is a child or a parent, or waits for one that was submitted later.
+    /// Works that become ready at one end do so in the order of their submission then; this decides something
+    /// only with [`Precedence::Ready`], for works that got dependencies later.
     #[must_use]
     pub fn base(&self) -> Option<EngineBase> {
         self.state.base()

@@ -35,6 +35,13 @@ pub enum Happening {
         /// The end of the dependency that counts.
         kind: EdgeKind,
     },
+    /// A work got rid of its dependencies on another one.
+    EdgeRemoved {
+        /// The dependency, which may be forgotten.
+        from: WorkId,
+        /// The work that no longer waits for it.
+        to: WorkId,
+    },
     /// An attempt began.
     Started {
         /// The work.

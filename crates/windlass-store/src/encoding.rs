@@ -52,6 +52,10 @@ enum Stored {
         to: u64,
         kind: StoredKind,
     },
+    EdgeRemoved {
+        from: u64,
+        to: u64,
+    },
     Started {
         work: u64,
         attempt: u32,
@@ -184,6 +188,9 @@ fn stored(happening: Happening) -> Stored {
         Happening::EdgeAdded { from, to, kind } => {
             Stored::EdgeAdded { from: from.get(), to: to.get(), kind: kind.into() }
         }
+        Happening::EdgeRemoved { from, to } => {
+            Stored::EdgeRemoved { from: from.get(), to: to.get() }
+        }
         Happening::Started { work, attempt, worker } => {
             let worker = worker.map(WorkerId::number);
             Stored::Started { work: work.get(), attempt, worker }
@@ -254,6 +261,7 @@ fn happening(stored: Stored) -> Option<Happening> {
         Stored::EdgeAdded { from, to, kind } => {
             Happening::EdgeAdded { from: id(from)?, to: id(to)?, kind: kind.into() }
         }
+        Stored::EdgeRemoved { from, to } => Happening::EdgeRemoved { from: id(from)?, to: id(to)? },
         Stored::Started { work, attempt, worker } => {
             Happening::Started { work: id(work)?, attempt, worker: worker.map(WorkerId::new) }
         }

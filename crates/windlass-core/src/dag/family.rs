@@ -1,6 +1,6 @@
 //! Edges of families: a parent ends after its children, which only the search for cycles uses.
 
-use super::{Dag, EdgeError, EdgeKind, Role};
+use super::{Dag, EdgeError, EdgeKind, Link, Role};
 
 impl Dag {
     /// Orders `before` in front of `after` as an edge would, without adding one. Fails if it is
@@ -22,21 +22,12 @@ impl Dag {
 
     /// Frees the edges from forgotten children of `parent`. Takes time linear in the edges into it.
     pub(crate) fn prune_children(&mut self, parent: usize) {
-        let mut next = self.first_in(parent);
-        let last = self.nodes[parent].last_in.take();
-        while let Some(id) = next {
-            let free = self.free;
-            let known = self.nodes.get(self.link(id).from()).is_some();
-            let link = self.link_mut(id);
-            next = link.next_in.take().filter(|_| Some(id) != last);
-            if known || link.role != Role::Family {
-                self.append_incoming(parent, id);
-                continue;
-            }
-            link.ends -= 1;
-            assert_eq!(link.ends, 0, "its other end went with the child");
-            link.next_out = free;
-            self.free = Some(id);
+        let keeps = |dag: &Self, link: &Link| {
+            link.role != Role::Family || dag.nodes.get(link.from()).is_some()
+        };
+        for id in self.take_incoming(parent, keeps) {
+            assert_eq!(self.link(id).ends, 1, "its other end went with the child");
+            self.release_end(id);
         }
     }
 }

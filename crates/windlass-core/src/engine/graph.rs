@@ -30,6 +30,25 @@ impl Engine {
         Ok(())
     }
 
+    /// Removes the dependencies of a work that has begun no attempt on another one, which may have ended or be
+    /// forgotten. If nothing else stands in its way, the work becomes ready.
+    pub fn remove_dependency(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        on: WorkId,
+    ) -> Result<(), Rejected> {
+        self.advance(world);
+        let entry = self.work(work)?;
+        if entry.attempts > 0 || entry.phase().state() != WorkState::Pending {
+            return Err(Rejected::Begun { work });
+        }
+        if self.state.dag().sources(work.index()).any(|edge| edge.node == on.index()) {
+            self.record(world, Happening::EdgeRemoved { from: on, to: work });
+        }
+        Ok(())
+    }
+
     /// Checks that the parent accepts a child with these dependencies, and that the child would not
     /// wait for its parent. Afterwards all dependencies of the child are ordered before the parent.
     pub(super) fn expect_parent(

@@ -118,6 +118,7 @@ impl State {
             Happening::EdgeAdded { from, to, kind } => {
                 self.connect(effects, Dependency { work: from, kind }, to);
             }
+            Happening::EdgeRemoved { from, to } => self.disconnect(effects, from, to),
             Happening::Started { work, attempt, worker } => {
                 self.places.start(work, worker);
                 self.start(effects, work, attempt);

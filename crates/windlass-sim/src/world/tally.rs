@@ -6,6 +6,7 @@ pub(super) fn fact_name(fact: &Fact) -> &'static str {
     match fact.what {
         Happening::Submitted { .. } => "fact: submitted",
         Happening::EdgeAdded { .. } => "fact: edge added",
+        Happening::EdgeRemoved { .. } => "fact: edge removed",
         Happening::Started { .. } => "fact: started",
         Happening::Ended { ending: Ending::Success, .. } => "fact: succeeded",
         Happening::Ended { ending: Ending::Failed, .. } => "fact: failed",

@@ -19,6 +19,8 @@ enum Call {
     AddBehind(Vec<(Index, EdgeKind, bool)>),
     /// A new node with sources, as the child of an existing one.
     AddChild(Index, Vec<usize>),
+    /// Removes all edges between two nodes, the first of which may be forgotten.
+    Remove(usize, Index),
     Prune(usize),
     Reopen(usize),
     Meet(usize),
@@ -42,6 +44,7 @@ fn call() -> impl Strategy<Value = Call> {
             .prop_map(Call::AddBehind),
         2 => (any::<Index>(), prop::collection::vec(0..NODES, 0..3))
             .prop_map(|(parent, after)| Call::AddChild(parent, after)),
+        2 => (0..NODES, any::<Index>()).prop_map(|(from, to)| Call::Remove(from, to)),
         1 => (0..NODES).prop_map(Call::Prune),
         1 => (0..NODES).prop_map(Call::Reopen),
         1 => (0..NODES).prop_map(Call::Meet),
@@ -231,6 +234,7 @@ fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
         Call::AddEdges(edges) => add(dag, model, edges, false),
         Call::AddBehind(sources) => add_behind(dag, model, sources),
         Call::AddChild(parent, after) => add_child(dag, model, parent, after),
+        Call::Remove(from, to) => remove(dag, model, *from, to),
         Call::Prune(parent) => {
             if model.has(*parent) {
                 dag.prune_children(*parent);
@@ -274,6 +278,25 @@ fn add_behind(dag: &mut Dag, model: &mut Model, sources: &[(Index, EdgeKind, boo
             model.add(from, to, kind, Role::Settled);
         } else {
             *model = model.with(&[(from, to, kind)]);
+        }
+    }
+}
+
+/// As an engine does, counts those as met that were removed while they were not.
+fn remove(dag: &mut Dag, model: &mut Model, from: usize, to: &Index) {
+    let live: Vec<_> = (0..model.live.len()).filter(|&node| model.has(node)).collect();
+    if live.is_empty() {
+        return;
+    }
+    let to = *to.get(&live);
+    let goes = |edge: &ModelEdge| edge.waits() && (edge.from, edge.to) == (from, to);
+    let waits = model.edges.iter().filter(|edge| goes(edge) && edge.role == Role::Wait).count();
+    model.edges.retain(|edge| !goes(edge));
+    assert_eq!(dag.remove_edges(from, to), waits);
+    for _ in 0..waits {
+        if model.unmet[to] > 0 {
+            model.unmet[to] -= 1;
+            dag.meet(to);
         }
     }
 }

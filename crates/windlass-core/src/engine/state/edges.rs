@@ -58,6 +58,26 @@ impl State {
         }
     }
 
+    /// Removes the dependencies of a work that has not begun on another one, which may be forgotten.
+    pub(super) fn disconnect(&mut self, effects: &mut Effects<'_, '_>, from: WorkId, work: WorkId) {
+        let waits = self.dag.remove_edges(from.index(), work.index());
+        if self.is_open(from) {
+            for _ in 0..waits {
+                self.dag.meet(work.index());
+            }
+        }
+        let unneeded = |outcome| outcome == Some(EdgeOutcome::Unneeded);
+        let is_unneeded = self.edge_outcomes(work).any(unneeded);
+        let entry = &mut self.works[work.index()];
+        entry.unneeded = is_unneeded;
+        if entry.phase() == Phase::Waiting
+            && let Some(step) = entry.first_step(self.dag.unmet(work.index()), false)
+        {
+            self.step(effects, work, step);
+            self.settle(effects, work);
+        }
+    }
+
     /// If `work` has ended, resolves its outgoing edges and those of the works that end thereby,
     /// level by level.
     #[inline]

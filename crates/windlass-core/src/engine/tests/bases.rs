@@ -96,10 +96,12 @@ impl Pair {
         self.restored.now = self.all.now;
         self.restored.apply(Input::Tick).expect("time passes");
         assert_eq!(self.all.engine.digest(), self.restored.engine.digest());
-        // A grant is no fact.
+        // A grant is no fact. A base does not know in which order edges out of a work were added.
+        let by_work = self.precedence == Precedence::Submitted;
         let taken = |bench: &mut Bench| {
             let mut taken = std::mem::take(&mut bench.transitions);
             taken.retain(|change| change.to != Phase::Granted);
+            taken.sort_by_key(|change| by_work.then_some(change.work));
             taken
         };
         assert_eq!(taken(&mut self.all), taken(&mut self.restored), "the same follows");
@@ -128,6 +130,22 @@ impl Pair {
         }
     }
 
+    /// Adds and removes dependencies of a work, on earlier ones: there is no base of others.
+    fn change_dependencies(&mut self, work: WorkId) {
+        let known: Vec<_> = self.all.engine.works().filter(|known| *known < work).collect();
+        let any = self.below(known.len());
+        if let Some(&other) = known.get(any) {
+            let on = Dependency { work: other, kind: EdgeKind::Success };
+            _ = self.all.call(|engine, world| engine.add_dependency(world, work, on));
+        }
+        let sources: Vec<_> = self.all.engine.dependencies(work).collect();
+        let any = self.below(sources.len());
+        if let Some(source) = sources.get(any) {
+            let on = source.work;
+            _ = self.all.call(|engine, world| engine.remove_dependency(world, work, on));
+        }
+    }
+
     fn spec(&mut self) -> Spec {
         let known: Vec<_> = self.all.engine.works().collect();
         let kinds = [EdgeKind::Success, EdgeKind::Done, EdgeKind::Failed];
@@ -148,7 +166,7 @@ impl Pair {
         let known: Vec<_> = self.all.engine.works().collect();
         let any = self.below(known.len());
         let any = known.get(any).copied();
-        match (self.below(14), any) {
+        match (self.below(15), any) {
             (0..=2, _) => self.submit(),
             (3..=5, _) => {
                 if let Some(grant) = self.all.take() {
@@ -180,6 +198,9 @@ impl Pair {
                 let _ = self.all.apply(input);
             }
             (11, Some(work)) => self.replace(work),
+            (13, Some(work)) if self.precedence == Precedence::Submitted => {
+                self.change_dependencies(work);
+            }
             (12, Some(work)) => {
                 let before = self.below(known.len() + 1);
                 let before = known.get(before).copied();

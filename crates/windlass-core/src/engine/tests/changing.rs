@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::Random;
+use crate::{EdgeKind, Random};
 
 fn in_order(slots: u32) -> Bench {
     let config = EngineConfig { precedence: Precedence::Submitted, ..EngineConfig::default() };
@@ -97,4 +97,54 @@ fn a_replaced_timeout_counts() {
     bench.apply(Input::Tick).expect("time passes");
     let phase = bench.engine.phase(work);
     assert!(matches!(phase, Some(Phase::Cancelling { .. })), "{phase:?}");
+}
+
+#[test]
+fn a_work_starts_when_the_dependencies_are_met_that_it_has_left() {
+    let mut bench = in_order(1);
+    let works: Vec<_> = (0..3).map(|_| bench.add(&[], 0)).collect();
+    let waits = bench.add(&[works[0], works[2]], 0);
+    let follows = bench.add(&[waits], 0);
+    let remove = |bench: &mut Bench, on| {
+        bench.call(|engine, world| engine.remove_dependency(world, waits, on))
+    };
+    remove(&mut bench, works[2]).expect("it has not begun");
+    assert_eq!(bench.engine.phase(waits), Some(Phase::Waiting));
+    let facts = bench.facts.len();
+    remove(&mut bench, works[2]).expect("it has not begun");
+    assert_eq!(bench.facts.len(), facts, "it is removed already");
+    assert_eq!(bench.start_all(), [works[0], works[1], works[2], waits, follows]);
+    assert_eq!(remove(&mut bench, works[0]), Err(Rejected::Begun { work: waits }));
+}
+
+#[test]
+fn a_work_does_not_wait_for_what_was_removed_though_that_is_tried_again() {
+    let mut bench = in_order(1);
+    let (first, last) = (bench.add(&[], 0), bench.add(&[], 0));
+    let waits = bench.add(&[first, last], 0);
+    let grant = bench.start();
+    bench.finish(grant, Outcome::Failed).expect("it runs");
+    // It was blocked, is open again, and gets rid of what blocked it.
+    bench.apply(Input::Reopen(first)).expect("it has failed");
+    bench.call(|engine, world| engine.remove_dependency(world, waits, first)).expect("it waits");
+    assert_eq!(bench.engine.would_reopen(first), Err(Rejected::NotReopenable { work: first }));
+    let grant = bench.start();
+    assert_eq!(grant.work, first);
+    bench.finish(grant, Outcome::Failed).expect("it runs");
+    assert_eq!(bench.engine.phase(waits), Some(Phase::Waiting));
+    assert_eq!(bench.engine.would_reopen(first), Ok(vec![first]));
+    assert_eq!(bench.start_all(), [last, waits]);
+}
+
+#[test]
+fn a_work_that_only_a_removed_dependency_made_unneeded_is_needed_again() {
+    let mut bench = in_order(1);
+    let (first, last) = (bench.add(&[], 0), bench.add(&[], 0));
+    let waits = bench.add(&[last], 0);
+    let on = Dependency { work: first, kind: EdgeKind::Failed };
+    bench.call(|engine, world| engine.add_dependency(world, waits, on)).expect("no cycle");
+    let grant = bench.start();
+    bench.finish(grant, Outcome::Success).expect("it runs");
+    bench.call(|engine, world| engine.remove_dependency(world, waits, first)).expect("it waits");
+    assert_eq!(bench.start_all(), [last, waits]);
 }
