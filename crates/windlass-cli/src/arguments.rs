@@ -33,8 +33,8 @@ pub(crate) use looking::{
     WhyArguments,
 };
 pub(crate) use queueing::{
-    AddArguments, EditArguments, MoveArguments, QueueArguments, RemoveArguments, StepNumber,
-    WaitArguments,
+    AddArguments, Clearable, EditArguments, MoveArguments, QueueArguments, RemoveArguments,
+    StepNumber, WaitArguments,
 };
 pub(crate) use serving::{
     ServeArguments, ServiceArguments, SubmitArguments, Unit, WorkerArguments, WorkersVerb,
@@ -324,7 +324,7 @@ pub(crate) enum Verb {
     Queue(QueueArguments),
     /// Change a step of a queue that has not begun
     #[command(
-        after_help = "Examples:\n  windlass edit default/17 -- make test-all\n  windlass edit default/17 --priority 5 --timeout 1h\n  windlass edit default/17 --in 0s\n\nWhat is not named stays, such as the directory of the command and the steps that it follows."
+        after_help = "Examples:\n  windlass edit default/17 -- make test-all\n  windlass edit default/17 --priority 5 --timeout 1h\n  windlass edit default/17 --after 12 --clear timeout,lock\n\nWhat is not named stays, such as the directory of the command."
     )]
     Edit(EditArguments),
     /// Move a step of a queue that has not begun

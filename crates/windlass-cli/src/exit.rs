@@ -17,7 +17,7 @@ use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::messages::printable;
-use crate::queue::{NothingToEdit, OtherQueue, UsedTwice};
+use crate::queue::{NothingToEdit, OtherQueue, SetAndCleared, UsedTwice};
 use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::state::{GroupOfDatabase, PasswordShown};
@@ -186,6 +186,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<OtherQueue>()
         || failure.is::<UsedTwice>()
         || failure.is::<NothingToEdit>()
+        || failure.is::<SetAndCleared>()
         || failure.is::<GroupOfDatabase>()
         || failure.is::<PasswordShown>()
 }

@@ -8,13 +8,15 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::queue::{self, Addition, Edit, QueueError, Spot};
+use windlass_server::queue::{self, Addition, Edit, QueueError, Setting, Spot};
 use windlass_server::{Amount, Explanation, RunView, StepState, Store};
 
 use crate::arguments::{
-    AddArguments, EditArguments, Form, MoveArguments, QueueArguments, RemoveArguments, StepNumber,
+    AddArguments, Clearable, EditArguments, Form, MoveArguments, QueueArguments, RemoveArguments,
+    StepNumber,
 };
 use crate::exit::Exit;
 use crate::look::{ending, json_word, step_ink, took};
@@ -45,6 +47,17 @@ pub(crate) struct OtherQueue {
 #[derive(Debug, ThisError)]
 #[error("nothing to change: give a flag, or a command after --")]
 pub(crate) struct NothingToEdit;
+
+/// A setting was both given and taken away.
+#[derive(Debug, ThisError)]
+#[error("cannot both set and clear `{}`; leave one of them out", word(*what))]
+pub(crate) struct SetAndCleared {
+    what: Clearable,
+}
+
+fn word(what: Clearable) -> String {
+    what.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
 
 /// Two amounts of one limit were to be taken.
 #[derive(Debug, ThisError)]
@@ -139,18 +152,26 @@ pub(crate) fn edit(
     arguments: &EditArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let EditArguments { at, delay, name, locks, uses, priority, retry, timeout, .. } = arguments;
-    let EditArguments { step: (queue, step), env, command, .. } = arguments;
+    let EditArguments { after, at, delay, name, locks, uses, timeout, .. } = arguments;
+    let EditArguments { step: (queue, step), clear, env, priority, retry, command, .. } = arguments;
+    after.iter().try_for_each(|step| expect_in(queue, step))?;
+    let numbers: Vec<_> = after.iter().map(|step| step.number).collect();
+    let uses = amounts(uses)?;
     let edit = Edit {
         command: Some(command.clone()).filter(|words| !words.is_empty()),
         env: queue::named_env(env)?,
-        name: name.clone(),
-        locks: Some(locks.clone()).filter(|locks| !locks.is_empty()),
-        uses: Some(amounts(uses)?).filter(|uses| !uses.is_empty()),
-        not_before_ms: start(*at, *delay),
+        name: setting(clear, Clearable::Name, name.clone())?,
+        after: setting(clear, Clearable::After, Some(numbers).filter(|list| !list.is_empty()))?,
+        locks: setting(
+            clear,
+            Clearable::Lock,
+            Some(locks.clone()).filter(|list| !list.is_empty()),
+        )?,
+        uses: setting(clear, Clearable::Use, Some(uses).filter(|uses| !uses.is_empty()))?,
+        not_before_ms: setting(clear, Clearable::At, start(*at, *delay))?,
         priority: *priority,
         retries: *retry,
-        timeout_ms: timeout.map(millis),
+        timeout_ms: setting(clear, Clearable::Timeout, timeout.map(millis))?,
     };
     if edit == Edit::default() {
         return Err(NothingToEdit.into());
@@ -162,6 +183,20 @@ pub(crate) fn edit(
     }
     start_in_background(&mut store)?;
     Ok(Exit::Success)
+}
+
+/// Returns what is to become of a setting for which this was given.
+fn setting<T>(
+    clear: &[Clearable],
+    what: Clearable,
+    given: Option<T>,
+) -> Result<Setting<T>, SetAndCleared> {
+    match (given, clear.contains(&what)) {
+        (Some(_), true) => Err(SetAndCleared { what }),
+        (Some(value), false) => Ok(Setting::Set(value)),
+        (None, true) => Ok(Setting::Clear),
+        (None, false) => Ok(Setting::Keep),
+    }
 }
 
 pub(crate) fn move_step(

@@ -22,7 +22,7 @@ use windlass_workflow::{
     Command, SHARED, Script, Shell, ShellText, Step, StepDependency, Template,
 };
 
-pub use self::changing::{Edit, Spot, edit, move_step};
+pub use self::changing::{Edit, Setting, Spot, edit, move_step};
 pub(crate) use self::changing::{change_of, fold_changes};
 use crate::coordinator::{Ask, RunError, ask, require_text_path, send};
 #[cfg(windlass_faults)]
@@ -141,6 +141,18 @@ pub enum QueueError {
         queue: String,
         /// The step.
         step: String,
+    },
+    /// A step was to follow itself, or one that was added after it.
+    #[error(
+        "step {step} of queue {queue} cannot follow step {other}: a step follows only steps that were added before it; remove it, and add its command again with --after {other}"
+    )]
+    AddedLater {
+        /// The queue.
+        queue: String,
+        /// The step.
+        step: String,
+        /// The step that it cannot follow.
+        other: u64,
     },
     /// The step that a command is to follow was never added.
     #[error("queue {queue} has no step {step}, so nothing can follow it; the last one is {last}")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use windlass_server::Amount;
 
 use super::StepTarget;
@@ -93,6 +93,10 @@ pub(crate) struct EditArguments {
     #[arg(value_name = "QUEUE/ID", value_parser = queue_step, add = completions::steps())]
     pub(crate) step: (String, String),
 
+    /// Start only when this step of the queue has succeeded, in place of those that it follows
+    #[arg(long, value_name = "ID", value_parser = StepNumber::read)]
+    pub(crate) after: Vec<StepNumber>,
+
     /// Start no earlier than at this time: `03:00`, `2027-01-31 03:00`, or as in RFC 3339
     #[arg(long, value_name = "TIME", value_parser = times::at)]
     pub(crate) at: Option<i64>,
@@ -125,6 +129,10 @@ pub(crate) struct EditArguments {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
 
+    /// Take these away from the step
+    #[arg(long, value_name = "SETTING", value_enum, value_delimiter = ',')]
+    pub(crate) clear: Vec<Clearable>,
+
     /// Pass this variable of the environment to the command, besides those that it has
     #[arg(long = "env", value_name = "NAME", value_parser = variable)]
     pub(crate) env: Vec<String>,
@@ -132,6 +140,23 @@ pub(crate) struct EditArguments {
     /// The new command; a single word with blanks is shell text
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+/// What a step of a queue can do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Clearable {
+    /// The steps that it follows
+    After,
+    /// The time before which it does not start
+    At,
+    /// Its locks
+    Lock,
+    /// Its name
+    Name,
+    /// Its time limit
+    Timeout,
+    /// What it takes of limits
+    Use,
 }
 
 #[derive(Args)]

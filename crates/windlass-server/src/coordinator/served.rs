@@ -235,9 +235,7 @@ impl ServedRun {
             self.shares_names |= needs_names(&step);
             self.state.schedule_mut().add(work, step);
         }
-        self.take_changes(transaction)?;
-        self.state.schedule_mut().open_due();
-        Ok(())
+        self.take_changes(transaction)
     }
 
     /// Changes steps that have not begun, as users have asked since the last round.
@@ -488,6 +486,11 @@ impl ServedRun {
         placement: &Placement,
     ) -> Result<(), StoreError> {
         let now = transaction.now().at;
+        // First of all: a step that was changed in time is not blocked by what is reported with the change.
+        let first = news.reports.iter().map(|(_, _, report)| report.at).min();
+        let ago = first.map_or(Duration::ZERO, |at| now.since(Timestamp::from_nanos(at)));
+        self.state.go_back(ago);
+        self.take_added(transaction)?;
         for (token, id, mut report) in news.reports {
             let known = self.orders.get(&id) == Some(&token);
             assert!(known, "an order is taken in once, by the run that wrote it");
@@ -504,7 +507,7 @@ impl ServedRun {
         }
         self.state.go_on();
         self.state.on_tick();
-        self.take_added(transaction)?;
+        self.state.schedule_mut().open_due();
         self.state.on_events(&news.events);
         let was_paused = self.is_paused();
         let mut decided = false;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::{Amount, WorkId};
 use windlass_store::{DecodeError, Store, StoreError, StoredChange, StoredQueue, Transaction};
 
-use super::{Addition, QueueError, expect_unbegun};
+use super::{Addition, QueueError, expect_known, expect_unbegun};
 use crate::coordinator::RunError;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
@@ -17,7 +17,7 @@ use crate::look::RunView;
 use crate::schedule::StepChange;
 use crate::users;
 
-/// What a step is to be instead; what is none stays.
+/// What a step is to be instead; what is none or kept stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
     /// The words of the command.
@@ -25,19 +25,43 @@ pub struct Edit {
     /// Further variables that it is given.
     pub env: BTreeMap<String, String>,
     /// A name for it besides its number.
-    pub name: Option<String>,
+    pub name: Setting<String>,
+    /// The numbers of the steps that have to succeed before. All were added before it.
+    pub after: Setting<Vec<u64>>,
     /// The locks that it holds.
-    pub locks: Option<Vec<String>>,
+    pub locks: Setting<Vec<String>>,
     /// What it takes of the limits of the store, by name, in steps of an [`Amount`].
-    pub uses: Option<BTreeMap<String, u64>>,
+    pub uses: Setting<BTreeMap<String, u64>>,
     /// When it may start, in milliseconds since 1970.
-    pub not_before_ms: Option<u64>,
+    pub not_before_ms: Setting<u64>,
     /// How urgent it is among the steps of its queue.
     pub priority: Option<i64>,
     /// How often it is tried again.
     pub retries: Option<u32>,
     /// How long one attempt may take, in milliseconds.
-    pub timeout_ms: Option<u64>,
+    pub timeout_ms: Setting<u64>,
+}
+
+/// What becomes of something that a step may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Setting<T> {
+    /// It stays.
+    #[default]
+    Keep,
+    /// The step has none any more.
+    Clear,
+    /// The step has this.
+    Set(T),
+}
+
+impl<T> Setting<T> {
+    fn apply<U: Default + From<T>>(self, to: &mut U) {
+        match self {
+            Self::Keep => {}
+            Self::Clear => *to = U::default(),
+            Self::Set(value) => *to = value.into(),
+        }
+    }
 }
 
 /// Where a step of a queue is moved to.
@@ -64,10 +88,20 @@ pub fn edit(store: &mut Store, queue: &str, step: &str, edit: &Edit) -> Result<W
     change(store, queue, |transaction, view, found| {
         let work = unbegun(view, step, "it cannot be edited")?;
         let mut addition = latest(transaction, found, work)?;
+        let followed = addition.after.clone();
         edit.apply(&mut addition);
         addition.check()?;
-        for (limit, steps) in edit.uses.iter().flatten() {
-            transaction.limits().expect(limit, Amount::from_steps(*steps))?;
+        for &other in addition.after.iter().filter(|other| !followed.contains(other)) {
+            if other >= work.get() && other <= found.added {
+                let (queue, step) = (found.name.clone(), work.to_string());
+                return Err(QueueError::AddedLater { queue, step, other });
+            }
+            expect_known(transaction, found, other)??;
+        }
+        if let Setting::Set(uses) = &edit.uses {
+            for (limit, steps) in uses {
+                transaction.limits().expect(limit, Amount::from_steps(*steps))?;
+            }
         }
         Ok((work, Some(Change::Edit { work: work.get(), step: addition })))
     })
@@ -216,16 +250,17 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, StoreError> {
 
 impl Edit {
     fn apply(&self, step: &mut Addition) {
-        let Self { command, env, name, locks, uses, .. } = self.clone();
+        let Self { command, env, name, after, locks, uses, .. } = self.clone();
         let Self { not_before_ms, priority, retries, timeout_ms, .. } = *self;
         step.command = command.unwrap_or(std::mem::take(&mut step.command));
         step.env.extend(env);
-        step.name = name.or(step.name.take());
-        step.locks = locks.unwrap_or(std::mem::take(&mut step.locks));
-        step.uses = uses.unwrap_or(std::mem::take(&mut step.uses));
-        step.not_before_ms = not_before_ms.or(step.not_before_ms);
+        name.apply(&mut step.name);
+        after.apply(&mut step.after);
+        locks.apply(&mut step.locks);
+        uses.apply(&mut step.uses);
+        not_before_ms.apply(&mut step.not_before_ms);
         step.priority = priority.unwrap_or(step.priority);
         step.retries = retries.unwrap_or(step.retries);
-        step.timeout_ms = timeout_ms.or(step.timeout_ms);
+        timeout_ms.apply(&mut step.timeout_ms);
     }
 }

@@ -3,7 +3,7 @@
 //! A change is stored as a row before the journal has its fact, so a replay takes the rows as it comes to the
 //! facts. A change that had no effect, because its step had begun by then, has no fact, and is passed over.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use windlass_core::{Fact, Happening, Input, Phase, WorkId, WorkState};
 use windlass_workflow::Step;
@@ -81,11 +81,7 @@ impl Schedule {
             match change {
                 StepChange::Edit { work, step } => {
                     if self.may_change(work) {
-                        self.install(number, work, *step);
-                        self.with_submission(work, |schedule, new| {
-                            schedule.call(|engine, world| engine.replace(world, work, new))
-                        })
-                        .expect("it has not begun");
+                        self.edit(number, work, *step);
                         edited.push(work);
                     }
                 }
@@ -98,13 +94,41 @@ impl Schedule {
         edited
     }
 
+    /// Makes a step that has not begun this one.
+    fn edit(&mut self, number: u64, work: WorkId, step: Step) {
+        let followed = self.followed(work);
+        self.install(number, work, step);
+        self.with_submission(work, |schedule, new| {
+            schedule.call(|engine, world| engine.replace(world, work, new))
+        })
+        .expect("it has not begun");
+        let follows = self.followed(work);
+        for on in followed.difference(&follows) {
+            self.call(|engine, world| engine.remove_dependency(world, work, *on))
+                .expect("it has not begun");
+        }
+        for on in follows.difference(&followed) {
+            if !self.may_change(work) {
+                // One that has failed has ended this step.
+                break;
+            }
+            self.call(|engine, world| engine.add_dependency(world, work, (*on).into()))
+                .expect("no step is forgotten while another one is made to follow it");
+        }
+    }
+
+    /// Returns the steps that a step follows.
+    fn followed(&self, work: WorkId) -> BTreeSet<WorkId> {
+        self.step(work).after.iter().map(|edge| WorkId::from_index(edge.step)).collect()
+    }
+
     fn next_change(&mut self) -> Option<(u64, StepChange)> {
         self.growth.as_mut()?.changes.untaken.pop_front()
     }
 
     fn may_change(&self, work: WorkId) -> bool {
         self.engine.attempts(work) == Some(0)
-            && self.engine.phase(work).map(Phase::state) != Some(WorkState::Running)
+            && self.engine.phase(work).map(Phase::state) == Some(WorkState::Pending)
     }
 
     /// Prepares for a fact about a change.

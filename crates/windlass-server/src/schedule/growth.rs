@@ -466,6 +466,14 @@ mod tests {
                     true => {
                         let mut step = Stored::step(work, &[], 2);
                         step.after.clone_from(&stored.live.step(work).after);
+                        if before < work && Some(work) != waits && Some(before) != waits {
+                            let on = StepDependency {
+                                step: before.index(),
+                                same_worker: false,
+                                kind: EdgeKind::Success,
+                            };
+                            step.after = Vec::from_iter(random.one_in(2).then_some(on));
+                        }
                         step.priority = i64::from(random.one_in(4));
                         StepChange::Edit { work, step: Box::new(step) }
                     }

@@ -5,7 +5,12 @@ use crate::looking::json::check_line as is_in_the_schema;
 
 /// A queue with one slot, whose first step runs until the file `go` is there.
 fn busy() -> Service {
-    let service = Service::for_queues("1");
+    busy_at("1")
+}
+
+/// The same, at a worker with so many slots.
+fn busy_at(slots: &str) -> Service {
+    let service = Service::for_queues(slots);
     service.add(&["--", "touch begun; until test -e go; do sleep 0.01; done"]);
     service.bench.ends_with(0, &["queue", "default", "--slots", "1"]);
     service.bench.await_file("begun");
@@ -115,6 +120,12 @@ fn what_cannot_be_changed_is_refused_with_the_reason() {
         (&["move", "default/1", "--last"], "has begun, so it cannot be moved"),
         (&["edit", "default/3", "--", "true"], "step 3 of queue default has ended"),
         (&["edit", "default/2"], "nothing to change"),
+        (&["edit", "default/2", "--after", "4"], "--after 4"),
+        (&["edit", "default/2", "--after", "2"], "cannot follow step 2"),
+        (&["edit", "default/2", "--after", "77"], "no step 77"),
+        (&["edit", "default/2", "--after", "other/1"], "both have to be in one queue"),
+        (&["edit", "default/2", "--clear", "at", "--in", "1h"], "both set and clear `at`"),
+        (&["edit", "default/2", "--clear", "retry"], "invalid value"),
         (&["edit", "default/9", "--", "true"], "no step \"9\""),
         (&["edit", "other/1", "--", "true"], "no queue \"other\""),
         (&["edit", "default/2", "--use", "gpu=1"], "gpu"),
@@ -132,6 +143,82 @@ fn what_cannot_be_changed_is_refused_with_the_reason() {
         service.refuses(arguments, words);
     }
     assert_eq!(service.order(), "2");
+}
+
+#[test]
+fn what_a_step_has_can_be_taken_away() {
+    let mut service = busy();
+    service.add(&["--in", "1h", "--", "true"]);
+    let has = ["--after", "2", "--lock", "l", "--name", "old", "--timeout", "1ms"];
+    let fence = ["--", "echo ${WINDLASS_FENCE:-none} >> order; sleep 0.1"];
+    service.add(&[&has[..], &fence].concat());
+    let taken = ["--clear", "after,lock,name", "--clear", "timeout"];
+    service.bench.ends_with(0, &[&["edit", "default/3"][..], &taken].concat());
+    service.bench.ends_with(0, &["edit", "default/2", "--clear", "at"]);
+    service.kill(0);
+    service.start(&["serve", "--no-worker"]);
+    assert!(!service.shown(&["queue", "default"]).contains("old"));
+    assert_eq!(service.order(), "none");
+    service.bench.ends_with(0, &["wait", "default/2"]);
+    service.bench.ends_with(0, &["wait", "default/3"]);
+}
+
+#[test]
+fn an_edited_step_follows_other_steps_also_after_a_kill_of_the_scheduler() {
+    let mut service = busy_at("9");
+    service.add(&["--", "echo $WINDLASS_STEP >> order; exit 1"]);
+    service.add_writers(2);
+    service.add(&["--after", "2", "--", "echo $WINDLASS_STEP >> order"]);
+    service.bench.ends_with(0, &["edit", "default/3", "--after", "1"]);
+    service.bench.ends_with(0, &["edit", "default/5", "--after", "3", "--after", "default/4"]);
+    service.bench.ends_with(0, &["edit", "default/4", "--after", "3"]);
+    assert!(service.shown(&["why", "default/5"]).contains("4"), "it waits for 4, too");
+    service.kill(0);
+    service.start(&["serve", "--no-worker"]);
+    service.bench.ends_with(0, &["queue", "default", "--slots", "9"]);
+    service.bench.ends_with(1, &["wait", "default/2"]);
+    service.bench.write("go", "");
+    service.bench.ends_with(0, &["wait", "default/5"]);
+    assert_eq!(service.bench.read("order"), "2\n3\n4\n5\n");
+    // It does not follow 2 any more.
+    service.bench.ends_with(0, &["retry", "default", "--step", "2"]);
+    eventually("2 alone runs again", || service.bench.read("order") == "2\n3\n4\n5\n2\n");
+    service.bench.ends_with(0, &["wait", "default/5"]);
+}
+
+#[test]
+fn a_step_that_is_made_to_follow_a_failed_one_is_blocked() {
+    let service = busy_at("2");
+    service.add(&["--priority", "1", "--", "false"]);
+    service.add_writers(1);
+    service.bench.ends_with(0, &["queue", "default", "--slots", "2"]);
+    service.add(&["--in", "1h", "--", "echo late >> order"]);
+    service.bench.ends_with(1, &["wait", "default/2"]);
+    service.bench.ends_with(0, &["wait", "default/3"]);
+    service.bench.ends_with(0, &["edit", "default/4", "--clear", "at", "--after", "2"]);
+    service.bench.ends_with(1, &["wait", "default/4"]);
+    assert_eq!(service.order(), "3");
+}
+
+#[test]
+fn a_step_that_was_edited_in_time_is_not_blocked_by_what_is_reported_meanwhile() {
+    let mut service = Service::for_queues("1");
+    service.add(&["--", "touch begun; until test -e go; do sleep 0.01; done; exit 1"]);
+    service.add(&["--after", "1", "--", "echo $WINDLASS_STEP >> order"]);
+    service.bench.await_file("begun");
+    service.kill(0);
+    service.bench.write("go", "");
+    signal(&service.processes[1], Signal::TERM);
+    // It leaves once it has reported the end of the step, of which no scheduler knows.
+    assert!(service.processes[1].wait().expect("it can be waited for").success());
+    // This starts another scheduler, with a worker.
+    service.bench.ends_with(0, &["edit", "default/2", "--clear", "after"]);
+    service.bench.ends_with(0, &["wait", "default/2"]);
+    assert_eq!(service.bench.read("order"), "2\n");
+    // Both would end by themselves after ten minutes.
+    for pid in pids_of(&service.bench.read("state/serve.log")) {
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
 }
 
 #[test]
