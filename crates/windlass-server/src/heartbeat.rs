@@ -151,11 +151,12 @@ impl Heartbeat {
         let opener = opener(store, terms);
         let first = opener.open().map_err(io::Error::other)?;
         Self::run(move |stop| {
+            let name = (Name::Worker(life.worker), life.token);
             let beat = |transaction: &Transaction<'_>| {
-                transaction.leases().heartbeat_process(&process)?;
+                let held = transaction.leases().heartbeat_process(&process)?;
                 #[cfg(windlass_faults)]
                 Point::BeforeBeat.reached();
-                Ok(match transaction.orders().is_alive(&life)? {
+                Ok(match held.contains(&name) {
                     true if settled.is(transaction.era()?) => WorkerLife::Good,
                     true => WorkerLife::Unsettled,
                     false => WorkerLife::Over,

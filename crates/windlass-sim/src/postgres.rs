@@ -106,8 +106,13 @@ impl Server {
     fn await_start(&self) {
         let mut answer = [0; 6];
         let started = self.answers.lock().expect("no test panics here").read_exact(&mut answer);
-        let log = || fs::read_to_string(self.socket_dir.join("log")).unwrap_or_default();
-        assert!(started.is_ok(), "PostgreSQL has not started: {}", log());
+        assert!(started.is_ok(), "PostgreSQL has not started: {}", self.log());
+    }
+
+    /// Returns what the server has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.socket_dir.join("log")).unwrap_or_default()
     }
 
     /// Returns the socket on which the server listens.

@@ -22,6 +22,15 @@ pub enum Durability {
     Process,
 }
 
+/// When the notices of a transaction are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// With the commit. A notice is lost only with a connection, and then all who listened there are woken.
+    WithCommit,
+    /// After the commit. A process that is killed in between sends none.
+    AfterCommit,
+}
+
 /// The body of a transaction. It locks what it depends on, reads, decides and writes, in this order, and
 /// returns whom to notify of that.
 pub type TransactionBody<'a> = &'a mut dyn FnMut(&dyn Tables) -> Result<Vec<Notice>, StoreError>;
@@ -38,8 +47,8 @@ pub trait Backend: Send {
     /// serializable. Calls `on_wait` while other writers take long; when that gives up, `body` is not
     /// called.
     ///
-    /// The notices that `body` returns are sent once its changes are committed; a backend that can has the
-    /// commit send them. They may be lost, so waiters also poll, rarely.
+    /// The notices that `body` returns are sent once its changes are committed, as [`Backend::delivery`] says.
+    /// They may be lost, so waiters also look by themselves.
     ///
     /// If another transaction gets in the way, a backend discards what `body` has written and calls it
     /// again, as often as necessary. So a body is repeatable: a call depends on nothing that an earlier one
@@ -101,6 +110,11 @@ pub trait Backend: Send {
     /// connection counts as lost, and [`Backend::transact`] asks whether to try again.
     fn opener_within(&self, _limit: Duration) -> Opener {
         self.opener()
+    }
+
+    /// Returns when the notices of transactions are sent.
+    fn delivery(&self) -> Delivery {
+        Delivery::AfterCommit
     }
 
     /// Registers a wake-up that the transactions of other connections can notify.

@@ -72,7 +72,7 @@ pub use self::postgres::{
     CheckedRights, Postgres, Rights, check_rights, grant, is_database, without_password,
 };
 pub use access::Access;
-pub use backend::{Backend, Durability, Opener, ReadBody, TransactionBody};
+pub use backend::{Backend, Delivery, Durability, Opener, ReadBody, TransactionBody};
 pub use clock::{BootClock, Clock, ClockReading, DatabaseClock, Frame, ManualClock, ServerTime};
 pub use encoding::{DecodeError, RunBase, decode, encode};
 pub use error::{DiskFault, StoreError};
@@ -92,8 +92,8 @@ pub use sqlite::{Network, Sqlite};
 pub use step::{AttemptEnd, AttemptRecord, Decision, GuardWait, StepOutput};
 pub use store::{Store, StoreOpener};
 pub use tables::{
-    EventTable, LeaseChanges, LeaseQuery, LeaseSnapshot, LeaseTables, Meta, OrderTables, QueuePart,
-    QueueTables, RequestTable, RunTables, StepTables, Tables,
+    EventTable, LeaseChanges, LeaseQuery, LeaseSnapshot, LeaseTables, Look, Meta, OrderTables,
+    QueuePart, QueueTables, RequestTable, RunTables, StepTables, Tables,
 };
 pub use transaction::{
     Claim, Claimed, Event, Events, Facts, Leases, LimitError, LimitKind, LimitRoom, LimitShare,

@@ -34,7 +34,7 @@ use self::tables::PostgresTables;
 use self::target::Target;
 pub use self::target::{is_database, without_password};
 use self::wait::Wait;
-use crate::backend::{Backend, Durability, Opener, ReadBody, TransactionBody};
+use crate::backend::{Backend, Delivery, Durability, Opener, ReadBody, TransactionBody};
 use crate::clock::ServerTime;
 use crate::error::StoreError;
 use crate::examine::Examined;
@@ -279,6 +279,10 @@ impl Backend for Postgres {
     fn let_stall(&mut self, limit: Duration) {
         self.haste.stall = limit.clamp(SHORTEST_STALL, Haste::USUAL.stall);
         self.session = None;
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::WithCommit
     }
 
     fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_core::Fact;
 
 use crate::access::{self, Access};
-use crate::backend::{Backend, Durability, Opener};
+use crate::backend::{Backend, Delivery, Durability, Opener};
 use crate::clock::{BootClock, Clock, ClockReading, DatabaseClock};
 use crate::error::StoreError;
 use crate::examine::Examined;
@@ -321,6 +321,12 @@ impl Store {
     /// Returns the logs of orders that the store keeps; none if they are only in files.
     pub fn logs(&mut self) -> Option<&mut dyn LogStore> {
         self.backend.logs()
+    }
+
+    /// Returns when the notices of transactions are sent, and so how far a process may rely on wake-ups.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        self.backend.delivery()
     }
 
     /// Registers a wake-up for a topic.

@@ -365,8 +365,28 @@ pub trait StepTables {
     fn outputs(&self, run: &str) -> Result<Vec<StepOutput>, StoreError>;
 }
 
+/// What a process of a service reads again and again, in one snapshot.
+#[derive(Clone, Copy, Debug)]
+pub enum Look<'a> {
+    /// What is new for a scheduler.
+    OfScheduler,
+    /// What is new for a worker: of this life, above the last order, and among the requests to a target.
+    OfWorker {
+        /// The life.
+        life: &'a Life,
+        /// The last order that it has taken.
+        after: u64,
+        /// The target.
+        target: &'a str,
+    },
+}
+
 /// Orders to workers, their reports, and the workers.
 pub trait OrderTables {
+    /// Says what a snapshot will be asked for, so that a backend in a network can have all of it at once.
+    fn expect(&self, _: Look<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Inserts orders and returns their tokens, each of which is larger than all before.
     fn insert_orders(&self, run: &str, orders: &[NewOrder]) -> Result<Vec<u64>, StoreError>;
     /// Sets the wish of an order, if the order is there.

@@ -36,11 +36,20 @@ use crate::tree;
 const BLINK: Duration = Duration::from_secs(6);
 const BLINKS: u32 = 4;
 
+/// The shortest interval between two looks: rounds may follow each other at once.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// The longest interval while a life has missed a heartbeat. Without that, a look with each round is enough.
+const ALARMED: Duration = Duration::from_secs(5);
+/// A life whose last heartbeat is older than this part of its lease has missed one.
+const MISSED: u32 = 3;
+
 /// When the heartbeats of lives were seen to change.
 #[derive(Default)]
 pub(super) struct LifeWatch {
     seen: BTreeMap<Life, LastBeat>,
     looked: Option<Instant>,
+    /// A heartbeat was missed.
+    is_alarmed: bool,
 }
 
 struct LastBeat {
@@ -68,12 +77,23 @@ pub(super) struct Remains {
 }
 
 impl LifeWatch {
+    /// Returns whether it is time to look.
+    pub(super) fn is_due(&self) -> bool {
+        self.looked.is_none_or(|looked| looked.elapsed() >= SHORTEST)
+    }
+
+    /// Returns how long until the next look at the latest.
+    pub(super) fn pause(&self) -> Duration {
+        if self.is_alarmed { ALARMED } else { Duration::MAX }
+    }
+
     /// Looks at the workers. Returns the lives that are dead.
     pub(super) fn look(
         &mut self,
         transaction: &Transaction<'_>,
     ) -> Result<Vec<DeadLife>, StoreError> {
         let (mut seen, mut dead) = (BTreeMap::new(), Vec::new());
+        self.is_alarmed = false;
         let is_shared = transaction.now().frame.is_shared();
         let now = Instant::now();
         let unseen = self.looked.replace(now).map(|looked| now.duration_since(looked));
@@ -81,6 +101,7 @@ impl LifeWatch {
             let Some(lease) = lease else { continue };
             let heartbeat = lease.lease.last_heartbeat;
             let timeout = lease.lease.terms.heartbeat_timeout;
+            self.is_alarmed |= transaction.now().at.since(heartbeat) > timeout / MISSED;
             // While this process was cut off, the worker may have been, too.
             let has_watched = unseen.is_some_and(|unseen| unseen <= BLINK.max(timeout / BLINKS));
             let known = self.seen.remove(&worker.life);

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::SIGHUP;
 use windlass_core::{HolderId, Name, Timestamp};
 use windlass_store::{
-    Access, Durability, Life, LogStream, Process, ProcessTree, Store, StoreError, StoredOrder,
-    StoredWorker, Topic, Transaction, Wakeup, WorkerState,
+    Access, Delivery, Durability, Life, LogStream, Look, Process, ProcessTree, Store, StoreError,
+    StoredOrder, StoredWorker, Topic, Transaction, Wakeup, WorkerState,
 };
 
 use self::connection::{Around, Connection};
@@ -31,7 +31,7 @@ use super::watchdog::Watchdog;
 use super::worker::{
     WorkerEnd, WorkerError, WorkerNews, WorkerSettings, lease_terms, stored, worker_holder,
 };
-use super::workers::{asked, state};
+use super::workers::{asked, state, target};
 use crate::clock::Clock;
 use crate::coordinator::attempts::{Attempts, LogSpec, News, OrderId, OrderKind, Report, StopMode};
 #[cfg(windlass_faults)]
@@ -41,6 +41,8 @@ use crate::heartbeat::{Beat, Heartbeat, SettledEra, WorkerBeats};
 
 /// The interval between two checks for orders without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// The same where wake-ups come with commits.
+const LOOK_RARELY: Duration = Duration::from_secs(60);
 /// How long to wait before a report that the store has not taken is repeated.
 const REPORT_AGAIN: Duration = Duration::from_millis(250);
 /// How long a worker that ends sends logs.
@@ -229,7 +231,7 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         }
         let pause = match (self.inbox.is_empty(), self.outbox.is_empty()) {
             (false, _) => Duration::ZERO,
-            (_, true) => LOOK_AGAIN.min(self.settings.lease / 8),
+            (_, true) => self.look_again(),
             (_, false) => REPORT_AGAIN,
         };
         let pause = pause.min(self.watchdog.longest_wait());
@@ -256,6 +258,17 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         Ok(None)
     }
 
+    /// Returns how long until the next look without a wake-up.
+    fn look_again(&mut self) -> Duration {
+        let lease = self.settings.lease;
+        let again = match self.connection.store().delivery() {
+            Delivery::WithCommit if !self.connection.is_in_trouble() => LOOK_RARELY.min(lease),
+            _ => LOOK_AGAIN.min(lease / 8),
+        };
+        let idle = self.settings.idle.filter(|idle| !idle.is_zero());
+        idle.map_or(again, |idle| again.min(idle))
+    }
+
     /// Reports ended orders, takes new orders, and carries out wishes. Returns whether this life still
     /// has the worker's name.
     fn look(&mut self, tell: &mut dyn FnMut(&WorkerNews)) -> Result<bool, WorkerError> {
@@ -265,6 +278,8 @@ impl<A: Attempts<OrderToken>> Duty<A> {
         let (life, last) = (&self.life, self.taken.last());
         let (orders, wishes, asked, era) = self.connection.store().read(|transaction| {
             let orders = transaction.orders();
+            let target = target(&life.worker);
+            orders.expect(Look::OfWorker { life, after: last, target: &target })?;
             let asked = asked(transaction, &life.worker)?;
             Ok((orders.of_life(life, last)?, orders.wishes(life)?, asked, transaction.era()?))
         })?;

@@ -152,11 +152,14 @@ impl Scheduler {
             self.wakeups.iter().for_each(Wakeup::drain);
             let next = rounds.next(&mut self.store, &mut end_leftovers, tell)?;
             let Some(pause) = next else { return Ok(None) };
-            match self.give_up_dead(lead, &mut lives, tell) {
-                Err(error) if error.is_final() => return Err(error.into()),
-                // It is tried again, and the next round tells why nothing can be written.
-                _ => {}
+            if lives.is_due() {
+                match self.give_up_dead(lead, &mut lives, tell) {
+                    Err(error) if error.is_final() => return Err(error.into()),
+                    // It is tried again, and the next round tells why nothing can be written.
+                    _ => {}
+                }
             }
+            let pause = pause.min(lives.pause()).min(idle.unwrap_or(Duration::MAX));
             if let Some(signal) = self.wait(pause)? {
                 return Ok(Some(SchedulerEnd::Signal(signal)));
             }

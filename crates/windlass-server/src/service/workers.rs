@@ -204,6 +204,6 @@ pub(super) fn state(asked: Option<Asked>) -> WorkerState {
 }
 
 /// Returns the target of requests to a worker. No run has such an id, and no guard such a name.
-fn target(name: &str) -> String {
+pub(super) fn target(name: &str) -> String {
     format!("worker {name}")
 }

@@ -2,7 +2,7 @@
 //!
 //! A process listens on one connection, whatever it waits for, in a thread that ends with the last store
 //! of the process. The server sends notifications with the commit that asks for them. They may be lost with
-//! the listener's connection, so all wake-ups are notified when it is back.
+//! the listener's connection, so all wake-ups are notified when that is lost, and when it is back.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -75,19 +75,26 @@ fn listen(target: &Target) -> Result<Link, StoreError> {
 
 /// Passes on notifications until no store of this process is left.
 fn hear(mut link: Link, target: &Target, pipes: &Weak<Pipes>) {
+    let mut is_away = false;
     loop {
         let heard = link.hear(CHECK);
         let Some(pipes) = pipes.upgrade() else { return };
         match heard {
             Ok(Some(notification)) => pass_on(notification.payload(), &pipes),
             Ok(None) => {}
-            Err(Closed) => match listen(target) {
-                Ok(again) => {
-                    link = again;
+            Err(Closed) => {
+                // Who looks now learns that the database is away, and that it is back after that.
+                if !std::mem::replace(&mut is_away, true) {
                     pipes.notify_those(|_, _| true);
                 }
-                Err(_) => thread::sleep(RECONNECT),
-            },
+                match listen(target) {
+                    Ok(again) => {
+                        (link, is_away) = (again, false);
+                        pipes.notify_those(|_, _| true);
+                    }
+                    Err(_) => thread::sleep(RECONNECT),
+                }
+            }
         }
     }
 }

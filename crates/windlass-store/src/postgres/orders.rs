@@ -1,17 +1,51 @@
 //! Orders, reports and workers, in the SQL of PostgreSQL.
 
-use windlass_core::Token;
+use windlass_core::{Name, Token};
 
+use super::queues::QUEUES;
+use super::runs::SERVED;
 use super::session::{Columns, Values, int};
-use super::tables::PostgresTables;
+use super::tables::{
+    ALL_REQUESTS, META, PostgresTables, REQUESTS, leases_of_workers, leases_on_name,
+};
 use crate::error::StoreError;
 use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker, WorkerState};
-use crate::tables::OrderTables;
+use crate::tables::{Look, OrderTables};
 
 /// The columns of an order, in the order in which [`order`] reads them.
 const ORDER: &str = "token, run, key, worker, life, text, wish";
 
+/// The wishes of the orders of a life.
+const WISHES: &str =
+    "SELECT token, wish FROM work_order WHERE worker = $1 AND life = $2 ORDER BY token";
+const HAS_REPORTS: &str = "SELECT 1 FROM report LIMIT 1";
+const WORKERS: &str =
+    "SELECT name, life, slots, state, since_ms, offer, about FROM worker ORDER BY name";
+
 impl OrderTables for PostgresTables<'_> {
+    fn expect(&self, look: Look<'_>) -> Result<(), StoreError> {
+        let ask = |query: &str, values: Values<'_>| self.session.look_ahead(query, values);
+        match look {
+            Look::OfScheduler => {
+                let lead = Name::Scheduler;
+                ask(&leases_on_name(), &[&lead.kind(), &lead.text()])?;
+                ask(WORKERS, &[])?;
+                ask(&leases_of_workers(), &[])?;
+                ask(HAS_REPORTS, &[])?;
+                ask(SERVED, &[])?;
+                ask(ALL_REQUESTS, &[])?;
+                ask(QUEUES, &[])
+            }
+            Look::OfWorker { life, after, target } => {
+                let token = int(life.token.0);
+                ask(REQUESTS, &[&target])?;
+                ask(&orders_of_life(), &[&life.worker, &token, &int(after)])?;
+                ask(WISHES, &[&life.worker, &token])?;
+                ask(META, &[])
+            }
+        }
+    }
+
     fn insert_orders(&self, run: &str, orders: &[NewOrder]) -> Result<Vec<u64>, StoreError> {
         let insert =
             "WITH raised AS (UPDATE meta SET token = token + $2 RETURNING token - $2 AS before)
@@ -36,18 +70,13 @@ impl OrderTables for PostgresTables<'_> {
     }
 
     fn orders_of_life(&self, life: &Life, after: u64) -> Result<Vec<StoredOrder>, StoreError> {
-        let query = format!(
-            "SELECT {ORDER} FROM work_order WHERE worker = $1 AND life = $2 AND token > $3
-             ORDER BY token"
-        );
+        let query = orders_of_life();
         self.session.all(&query, &[&life.worker, &int(life.token.0), &int(after)], order)
     }
 
     fn wishes(&self, life: &Life) -> Result<Vec<(u64, Option<String>)>, StoreError> {
-        let query =
-            "SELECT token, wish FROM work_order WHERE worker = $1 AND life = $2 ORDER BY token";
         let read = |row: &Columns<'_>| Ok((row.int(0)?, row.value(1)?));
-        self.session.all(query, &[&life.worker, &int(life.token.0)], read)
+        self.session.all(WISHES, &[&life.worker, &int(life.token.0)], read)
     }
 
     fn orders_before(&self, life: &Life) -> Result<Vec<StoredOrder>, StoreError> {
@@ -80,7 +109,7 @@ impl OrderTables for PostgresTables<'_> {
     }
 
     fn has_reports(&self) -> Result<bool, StoreError> {
-        let found = self.session.one("SELECT 1 FROM report LIMIT 1", &[], |_| Ok(()))?;
+        let found = self.session.one(HAS_REPORTS, &[], |_| Ok(()))?;
         Ok(found.is_some())
     }
 
@@ -114,9 +143,7 @@ impl OrderTables for PostgresTables<'_> {
     }
 
     fn workers(&self) -> Result<Vec<StoredWorker>, StoreError> {
-        let query =
-            "SELECT name, life, slots, state, since_ms, offer, about FROM worker ORDER BY name";
-        self.session.all(query, &[], |row| {
+        self.session.all(WORKERS, &[], |row| {
             Ok(StoredWorker {
                 life: life(row, 0)?,
                 slots: row.int(2)?,
@@ -137,6 +164,14 @@ impl OrderTables for PostgresTables<'_> {
         let query = "SELECT name FROM run_worker WHERE run = $1 ORDER BY number";
         self.session.all(query, &[&run], |row| row.value(0))
     }
+}
+
+/// Returns the query for the orders of a life above a token.
+fn orders_of_life() -> String {
+    format!(
+        "SELECT {ORDER} FROM work_order WHERE worker = $1 AND life = $2 AND token > $3
+         ORDER BY token"
+    )
 }
 
 fn order(row: &Columns<'_>) -> Result<StoredOrder, StoreError> {

@@ -8,6 +8,9 @@ use crate::error::StoreError;
 use crate::queue::{StoredBase, StoredChange, StoredQueue, StoredStep};
 use crate::tables::QueueTables;
 
+/// All queues.
+pub(super) const QUEUES: &str = "SELECT name, run, added, changed FROM run_queue ORDER BY name";
+
 impl QueueTables for PostgresTables<'_> {
     fn insert_queue(&self, name: &str, run: &str) -> Result<(), StoreError> {
         self.session
@@ -16,11 +19,7 @@ impl QueueTables for PostgresTables<'_> {
     }
 
     fn queues(&self) -> Result<Vec<StoredQueue>, StoreError> {
-        self.session.all(
-            "SELECT name, run, added, changed FROM run_queue ORDER BY name",
-            &[],
-            queue,
-        )
+        self.session.all(QUEUES, &[], queue)
     }
 
     fn queue(&self, name: &str) -> Result<Option<StoredQueue>, StoreError> {

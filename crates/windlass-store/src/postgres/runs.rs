@@ -33,6 +33,10 @@ impl PostgresTables<'_> {
     }
 }
 
+/// The runs that were submitted to a service and have not ended.
+pub(super) const SERVED: &str = "SELECT id FROM run WHERE ended_ms IS NULL AND env IS NOT NULL
+    ORDER BY created_ms, number";
+
 impl RunTables for PostgresTables<'_> {
     fn new_run_id(&self) -> Result<String, StoreError> {
         loop {
@@ -138,9 +142,7 @@ impl RunTables for PostgresTables<'_> {
     }
 
     fn served_runs(&self) -> Result<Vec<String>, StoreError> {
-        let query = "SELECT id FROM run WHERE ended_ms IS NULL AND env IS NOT NULL
-            ORDER BY created_ms, number";
-        self.session.all(query, &[], |row| row.value(0))
+        self.session.all(SERVED, &[], |row| row.value(0))
     }
 
     fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {

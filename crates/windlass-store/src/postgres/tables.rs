@@ -35,6 +35,12 @@ const WAITER: &str = "t.holder, t.arrival, t.priority, t.notified_ns, t.since_ms
 /// What is known of one name.
 const NAME: &str = "SELECT capacity, token, acquired, released, denied, reclaimed, stale, arrivals
     FROM name WHERE kind = $1 AND name = $2";
+/// What is known of the store.
+pub(super) const META: &str = "SELECT era, eras FROM meta";
+/// The requests to one target, and all.
+pub(super) const REQUESTS: &str =
+    "SELECT number, target, text FROM request WHERE target = $1 ORDER BY number";
+pub(super) const ALL_REQUESTS: &str = "SELECT number, target, text FROM request ORDER BY number";
 /// How many waiters are read at once, at first.
 const PAGE: usize = 16;
 /// The rank, the arrival and the holder before all waiters.
@@ -69,9 +75,9 @@ impl LeaseTables for PostgresTables<'_> {
         if let Some(begun) = self.begun {
             return Ok(begun.meta.borrow().clone());
         }
-        let meta = self.session.one("SELECT era, eras FROM meta", &[], |row| {
-            Ok(Meta { era: row.value(0)?, eras: row.int(1)? })
-        })?;
+        let meta = self
+            .session
+            .one(META, &[], |row| Ok(Meta { era: row.value(0)?, eras: row.int(1)? }))?;
         Ok(meta.expect("a store has one row of counters"))
     }
 
@@ -119,8 +125,7 @@ impl LeaseTables for PostgresTables<'_> {
     }
 
     fn leases_of_workers(&self) -> Result<Vec<StoredLease>, StoreError> {
-        let query = format!("SELECT {LEASE} FROM lease WHERE kind = 'worker'");
-        self.session.all(&query, &[], lease)
+        self.session.all(&leases_of_workers(), &[], lease)
     }
 
     fn leases_of_process(&self, process: &Process) -> Result<Vec<StoredLease>, StoreError> {
@@ -310,12 +315,11 @@ impl RequestTable for PostgresTables<'_> {
     }
 
     fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
-        let query = "SELECT number, target, text FROM request WHERE target = $1 ORDER BY number";
-        self.session.all(query, &[&target], request)
+        self.session.all(REQUESTS, &[&target], request)
     }
 
     fn all_requests(&self) -> Result<Vec<Request>, StoreError> {
-        self.session.all("SELECT number, target, text FROM request ORDER BY number", &[], request)
+        self.session.all(ALL_REQUESTS, &[], request)
     }
 
     fn take_request(&self, number: u64) -> Result<bool, StoreError> {
@@ -464,8 +468,13 @@ impl PostgresTables<'_> {
 }
 
 /// Returns the query for the leases on one name.
-fn leases_on_name() -> String {
+pub(super) fn leases_on_name() -> String {
     format!("SELECT {LEASE} FROM lease WHERE kind = $1 AND name = $2")
+}
+
+/// Returns the query for the leases on the names of workers.
+pub(super) fn leases_of_workers() -> String {
+    format!("SELECT {LEASE} FROM lease WHERE kind = 'worker'")
 }
 
 /// Returns the query for the place of one holder in the queues.

@@ -219,20 +219,21 @@ impl<'a> Leases<'a> {
     }
 
     /// Records a heartbeat for every name that `process` holds. Returns the names it has lost.
-    pub fn heartbeat_process(&self, process: &Process) -> Result<Vec<Name>, StoreError> {
+    pub fn heartbeat_process(&self, process: &Process) -> Result<Vec<(Name, Token)>, StoreError> {
         let at = self.now.at;
         let leases = self.tables.leases_of_process(process)?.into_iter();
         let is_held = |stored: &StoredLease| {
             let vouched = stored.owner.frame == self.now.frame.id() && stored.is_vouched_for(at);
             vouched || stored.is_valid(self.now)
         };
-        let (mut held, lost): (Vec<_>, Vec<_>) = leases.partition(is_held);
+        let mut held: Vec<_> = leases.filter(is_held).collect();
         for stored in &mut held {
             stored.lease.refresh(at);
             stored.doubted = false;
         }
+        let names = held.iter().map(|stored| (stored.name.clone(), stored.lease.token)).collect();
         self.tables.save(&LeaseChanges { leases: held, ..LeaseChanges::default() })?;
-        Ok(lost.into_iter().map(|stored| stored.name).collect())
+        Ok(names)
     }
 
     /// Returns whether `token` belongs to a valid lease on `name`, and its holder.

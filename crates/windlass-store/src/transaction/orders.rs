@@ -11,7 +11,7 @@ use crate::lease::StoredLease;
 use crate::name::check_text;
 use crate::order::{Life, NewOrder, StoredOrder, StoredReport, StoredWorker};
 use crate::process::{Liveness, Process};
-use crate::tables::{LeaseChanges, Tables};
+use crate::tables::{LeaseChanges, Look, Tables};
 use crate::wakeup::Topic;
 
 /// The orders, the reports and the workers of a store, within a [`Transaction`](super::Transaction).
@@ -52,6 +52,11 @@ impl<'a> Orders<'a> {
     pub fn wish(&self, token: u64, wish: &str) -> Result<(), StoreError> {
         self.notices.add(Topic::Orders);
         self.tables.set_wish(token, wish)
+    }
+
+    /// Says what this snapshot will be asked for.
+    pub fn expect(&self, look: Look<'_>) -> Result<(), StoreError> {
+        self.tables.expect(look)
     }
 
     /// Returns the orders of a life with tokens above `after`, in order.

@@ -1,7 +1,10 @@
-//! A service with nothing to do: it sleeps.
+//! A service with nothing to do: it sleeps, and leaves a database alone.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
+
+use windlass_sim::postgres::{Server, sql};
 
 use super::*;
 
@@ -37,4 +40,72 @@ fn an_idle_service_sleeps() {
         assert!(woken <= WATCHED.as_secs(), "process {pid} was woken {woken} times");
         assert!(ticks_now - ticks <= 6, "process {pid} took {} ticks", ticks_now - ticks);
     }
+}
+
+/// A service whose store is a database of its own, whose server logs every statement.
+struct InDatabase {
+    service: Service,
+    server: &'static Server,
+    url: String,
+}
+
+impl InDatabase {
+    /// Starts a scheduler and a worker with this lease, if PostgreSQL is installed.
+    fn start(lease: Duration) -> Option<Self> {
+        let server = Server::shared()?;
+        let (url, service) = (server.new_database(), Service::new("[step.a]\nrun = 'true'\n"));
+        let mut this = Self { service, server, url };
+        this.call(&["store", "init"]);
+        let log =
+            "EXECUTE format($x$ALTER DATABASE %I SET log_statement = 'all'$x$, current_database())";
+        sql(&this.url, &format!("DO $$ BEGIN {log}; END $$"));
+        let lease = format!("{}s", lease.as_secs());
+        for role in [&["serve", "--no-worker"][..], &["worker", "--name", "one"]] {
+            let mut command = this.command(&[role, &["--lease", &lease]].concat());
+            let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+            this.service.processes.push(command.spawn().expect("the binary runs"));
+        }
+        Some(this)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.service.bench.command(arguments);
+        command.env("WINDLASS_STATE", &self.url);
+        command.env("XDG_STATE_HOME", self.service.bench.path("home"));
+        command
+    }
+
+    fn call(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().expect("the binary runs");
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        stdout(&output).trim().to_owned()
+    }
+
+    /// Returns the statements that the server has executed so far.
+    fn statements(&self) -> Vec<String> {
+        let log = self.server.log();
+        let is_statement = |line: &&str| {
+            ["LOG:  statement: ", "LOG:  execute "].iter().any(|kind| line.contains(kind))
+        };
+        log.lines().filter(is_statement).map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn an_idle_service_asks_a_database_rarely() {
+    let lease = Duration::from_secs(6);
+    let Some(service) = InDatabase::start(lease) else { return };
+    let run = service.call(&["submit", "flow.toml"]);
+    service.call(&["wait", &run]);
+    // What follows from the run is over by then.
+    thread::sleep(lease / 2);
+    let before = service.statements().len();
+    thread::sleep(lease);
+    let statements = service.statements().split_off(before);
+    let count = |what: &str| statements.iter().filter(|said| said.contains(what)).count();
+    // Scheduler and worker send six heartbeats each, and look once.
+    let (beats, commits) = (count("INSERT INTO lease"), count("COMMIT"));
+    assert!((10..=14).contains(&beats), "{beats} heartbeats: {statements:#?}");
+    assert!(commits <= beats + 4, "{commits} transactions: {statements:#?}");
+    assert!(statements.len() <= 100, "{} statements: {statements:#?}", statements.len());
 }

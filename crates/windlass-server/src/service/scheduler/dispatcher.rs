@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass_core::Token;
-use windlass_store::{Leftover, Name, Need, StoreError, Transaction};
+use windlass_store::{Delivery, Leftover, Name, Need, StoreError, Transaction};
 
 use super::inbox::Inbox;
 use super::news::SchedulerNews;
@@ -23,6 +23,8 @@ use crate::service::placement::Placement;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The same while nothing is under way.
 const IDLE: Duration = Duration::from_secs(5);
+/// The same where wake-ups come with commits.
+const IDLE_AND_TOLD: Duration = Duration::from_secs(60);
 
 /// Decides what the runs of a scheduler start.
 pub(super) struct Dispatcher {
@@ -60,13 +62,17 @@ impl Dispatcher {
     }
 
     /// Returns how long until there is something to do without a wake-up.
-    pub(super) fn pause(&self) -> Duration {
+    pub(super) fn pause(&self, delivery: Delivery) -> Duration {
         let due = |run: &ServedRun| Some(run.next_due()?.since(run.now()));
         if !self.cleared.is_empty() {
             return Duration::ZERO;
         }
         let first = self.runs.values().filter_map(due).min();
-        let look = if self.is_idle() { IDLE } else { LOOK_AGAIN };
+        let look = match delivery {
+            _ if !self.is_idle() => LOOK_AGAIN,
+            Delivery::WithCommit => IDLE_AND_TOLD,
+            Delivery::AfterCommit => IDLE,
+        };
         first.unwrap_or(look).min(look)
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_core::Token;
-use windlass_store::{Store, StoreError, Transaction};
+use windlass_store::{Look, Store, StoreError, Transaction};
 
 use super::dispatcher::Dispatcher;
 use super::lead::leads;
@@ -77,7 +77,7 @@ impl Rounds {
                 }
             }
         }
-        Ok(Some(if self.trouble { TRY_AGAIN } else { self.dispatcher.pause() }))
+        Ok(Some(if self.trouble { TRY_AGAIN } else { self.dispatcher.pause(store.delivery()) }))
     }
 
     /// Returns whether no run has anything to do.
@@ -104,6 +104,7 @@ impl Rounds {
     ) -> Result<Round, StoreError> {
         let Self { epoch, wakeup, dispatcher, .. } = self;
         let look = |transaction: &Transaction<'_>| {
+            transaction.orders().expect(Look::OfScheduler)?;
             Ok((leads(transaction, *epoch)?, dispatcher.has_news(transaction)?))
         };
         match store.read(look)? {
