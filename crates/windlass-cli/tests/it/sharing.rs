@@ -1,7 +1,7 @@
 //! One store for several users: what they share, what is whose, and what root leaves behind.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -49,13 +49,13 @@ fn what_one_member_makes_all_others_can_use() {
         let log = users.call(BOB, &["log", "last"]);
         assert!(stdout(&log).contains("hello"), "{uid}: {}", stderr(&log));
     }
-    // A fifo lasts as long as its listener.
+    // A fifo lasts as long as its listener, which first makes it and then opens it to the others.
     let mut follows = users.script(ALICE, "umask 0777; exec \"$WINDLASS\" events -f");
     let mut follows = follows.spawn().expect("it starts");
     eventually("a wake-up is registered", || {
-        below(&users.bench.path("state")).iter().any(|path| {
-            path.starts_with(users.bench.path("state/wakeups/events"))
-                && path.is_file() == path.is_dir()
+        below(&users.bench.path("state/wakeups")).iter().any(|path| {
+            let found = fs::symlink_metadata(path).expect("it is there");
+            found.file_type().is_fifo() && found.mode() & 0o7777 == 0o660
         })
     });
     for path in below(&users.bench.path("state")) {
