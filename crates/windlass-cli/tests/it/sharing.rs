@@ -73,7 +73,8 @@ fn a_run_is_steered_by_its_owner_and_seen_by_all() {
     let Some(users) = Users::sharing() else { return };
     users.bench.write("flow.toml", GUARDED);
     let run = users.command(ALICE, &["run", "flow.toml"]).spawn().expect("it starts");
-    eventually("the step waits", || stdout(&users.call(BOB, &["ps"])).contains("waiting: a"));
+    let seen = || stdout(&users.call(BOB, &["ps"]));
+    eventually("the step waits", || seen().contains("waiting: a (guard ok)"));
     let id = users.bench.run_id();
     let refused = |verb: &[&str]| {
         let output = users.call(BOB, verb);
