@@ -77,7 +77,7 @@ pub(crate) fn short_reason(
 fn page(shown: &[Words<'_>], hidden: usize, style: &Style) -> String {
     let mut page: String = shown.iter().map(|words| text(words, style)).collect();
     if let (1.., Some(words)) = (hidden, shown.first()) {
-        let run = &words.why.view.run.id;
+        let run = words.why.view.target();
         let more = format!("and {hidden} more steps; explain one with: windlass why {run}/STEP");
         page += &format!("{}\n", style.dim(&more));
     }

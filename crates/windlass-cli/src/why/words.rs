@@ -67,7 +67,7 @@ impl Words<'_> {
     /// Returns the expected start, and where the output is.
     pub(super) fn tail(&self) -> Vec<String> {
         let mut tail: Vec<String> = self.estimate().into_iter().collect();
-        let run = &self.why.view.run.id;
+        let run = self.why.view.target();
         let step = self.view();
         if step.state == StepState::Failed && !step.attempts.is_empty() {
             tail.push(format!("output: windlass log {}", argument(run, step)));
@@ -82,12 +82,21 @@ impl Words<'_> {
             StepState::Failed | StepState::Blocked | StepState::Cancelled
         );
         let view = &self.why.view;
-        let can = bad && view.state.end().is_some();
-        can.then(|| format!("to retry: windlass retry {}", view.run.id))
+        let (run, step) = (view.target(), &self.view().name);
+        match view.queue {
+            // One that is blocked starts again with the step that has blocked it.
+            Some(_) if bad && self.view().state != StepState::Blocked => {
+                Some(format!("to retry: windlass retry {run} --step {step}"))
+            }
+            None if bad && view.state.end().is_some() => {
+                Some(format!("to retry: windlass retry {run}"))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn reason(&self, reason: &WaitReason) -> String {
-        let run = &self.why.view.run.id;
+        let run = self.why.view.target();
         match reason {
             WaitReason::NoScheduler => {
                 "no scheduler is running; start one with: windlass serve".to_owned()
@@ -214,7 +223,7 @@ impl Words<'_> {
             }
             StepState::Interrupted => "it was interrupted".to_owned(),
             _ => {
-                let step = argument(&self.why.view.run.id, step);
+                let step = argument(self.why.view.target(), step);
                 format!("it is waiting, too (windlass why {step})")
             }
         };
@@ -239,7 +248,7 @@ impl Words<'_> {
         if self.why.view.state == RunState::Interrupted {
             return text;
         }
-        let target = argument(&self.why.view.run.id, self.view());
+        let target = argument(self.why.view.target(), self.view());
         let who = if *escalated { "needs a decision" } else { "to decide it now" };
         text += &format!("; {who}: windlass approve {target}, or windlass reject {target}");
         text

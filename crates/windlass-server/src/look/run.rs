@@ -125,6 +125,12 @@ impl RunView {
         Ok(Self::of(Seen::of(transaction, run, &WalSnapshot::default())?, dir))
     }
 
+    /// Returns what verbs take for the run: the name of its queue, or its id.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        self.queue.as_deref().unwrap_or(&self.run.id)
+    }
+
     /// Returns the places of the steps of a queue that have not begun, in the order in which they start if
     /// nothing else keeps them from it.
     #[must_use]
