@@ -49,7 +49,7 @@ pub(crate) use self::identity::run_of;
 use self::journal::{Expected, Leader, StoreJournal, declare};
 pub(crate) use self::journal::{LOOKED_AT, end_leftovers, expect_limits, read_wal};
 pub use self::requests::{Ask, Pause, ask, ask_to_pause, ask_to_retry};
-pub(crate) use self::requests::{announce_decision, forget_requests, send};
+pub(crate) use self::requests::{announce_decision, forget_requests, is_retry_pending, send};
 use self::run_loop::RunLoop;
 use self::state::RunState;
 pub use self::update::{Change, End, StepStatus, Update};

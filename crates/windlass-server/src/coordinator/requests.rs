@@ -82,6 +82,16 @@ pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError>
     })?
 }
 
+/// Returns whether a run, or a step of it, is to be tried again, which its leader has not taken in.
+pub(crate) fn is_retry_pending(
+    transaction: &Transaction<'_>,
+    run: &str,
+) -> Result<bool, StoreError> {
+    let pending = transaction.requests().pending(&target(run))?;
+    let mut asks = pending.iter().filter_map(|request| Ask::of_text(&request.text));
+    Ok(asks.any(|ask| matches!(ask, Ask::Retry(_))))
+}
+
 /// Pauses a run, or the steps of it that `step` names, or lets them continue. Returns the steps. `run` is
 /// the run's whole id. A step that runs cannot be paused without [`Pause::Halt`].
 pub fn ask_to_pause(

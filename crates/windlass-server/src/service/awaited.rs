@@ -11,7 +11,7 @@ use windlass_core::WorkId;
 use windlass_store::{RunEnd, RunRecord, Store, StoreError, Topic, Transaction};
 
 use super::follow::{Unled, unled};
-use crate::coordinator::{RunError, plan_of};
+use crate::coordinator::{RunError, is_retry_pending, plan_of};
 use crate::look::{LookError, RunView, StepState, find_run};
 use crate::poll::poll;
 use crate::queue::{change_of, step_of};
@@ -191,14 +191,19 @@ struct FollowedRun {
     schedule: Schedule,
     /// How many facts have been applied, those that a base stands for included.
     seen: usize,
+    /// Whether something of it is to be tried again, which no scheduler has taken in.
+    is_retried: bool,
 }
 
 impl FollowedRun {
     fn open(store: &mut Store, run: RunRecord) -> Result<Self, RunError> {
         let mut schedule = Schedule::new(plan_of(&run)?);
-        let mut history = store.read(|transaction| RunHistory::read(transaction, &run.id))?;
+        let (mut history, is_retried) = store.read(|transaction| {
+            let history = RunHistory::read(transaction, &run.id)?;
+            Ok((history, is_retry_pending(transaction, &run.id)?))
+        })?;
         history.replay_journal(&mut schedule);
-        Ok(Self { run, schedule, seen: history.seen() })
+        Ok(Self { run, schedule, seen: history.seen(), is_retried })
     }
 
     /// Applies what is new.
@@ -214,9 +219,10 @@ impl FollowedRun {
             let added = added.iter().map(step_of).collect::<Result<Vec<_>, _>>()?;
             let changes = transaction.queues().changes_after(run, changed)?;
             let changes = changes.iter().map(change_of).collect::<Result<Vec<_>, _>>()?;
-            Ok(Some((added, changes, transaction.facts().after(run, seen)?)))
+            let is_retried = is_retry_pending(transaction, run)?;
+            Ok(Some((added, changes, transaction.facts().after(run, seen)?, is_retried)))
         })?;
-        let Some((added, changes, facts)) = new else {
+        let Some((added, changes, facts, is_retried)) = new else {
             *self = Self::open(store, self.run.clone())?;
             return Ok(());
         };
@@ -224,17 +230,22 @@ impl FollowedRun {
         self.schedule.expect_changes(changes);
         facts.iter().for_each(|fact| self.schedule.follow(fact));
         self.seen += facts.len();
+        self.is_retried = is_retried;
         self.schedule.take_transitions();
         Ok(())
     }
 
     /// Returns whether nothing is queued or runs.
     fn is_idle(&self) -> bool {
-        self.schedule.engine().is_done() && self.schedule.last_added() == self.schedule.taken()
+        let is_done = self.schedule.engine().is_done() && !self.is_retried;
+        is_done && self.schedule.last_added() == self.schedule.taken()
     }
 
-    /// Returns how a step has ended; none if it has not, or if it is forgotten.
+    /// Returns how a step has ended; none if it has not, or may be tried again, or is forgotten.
     fn end(&self, work: WorkId) -> Option<StepState> {
+        if self.is_retried {
+            return None;
+        }
         let state = StepState::of(self.schedule.engine().phase(work)?);
         state.is_end().then_some(state)
     }

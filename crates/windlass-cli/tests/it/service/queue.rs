@@ -360,3 +360,29 @@ fn steps_that_ended_long_ago_are_forgotten_and_their_numbers_are_not_used_again(
     let shown = service.shown(&["queue", "default", "--json"]);
     assert!(shown.lines().next().expect("a line").contains("\"ended\":1000"), "{shown:.200}");
 }
+
+#[test]
+fn a_wait_for_a_step_that_is_to_be_tried_again_waits_for_the_new_end() {
+    let mut service = Service::for_queues("1");
+    service.add(&["--", "test -e go"]);
+    service.bench.ends_with(1, &["wait", "default/1"]);
+    assert!(service.shown(&["why", "default/1"]).contains("windlass retry default --step 1"));
+    service.bench.write("go", "");
+    signal(&service.processes[0], Signal::STOP);
+    service.bench.ends_with(0, &["retry", "default", "--step", "1"]);
+    service.kill(0);
+    let wait = |target: &str| {
+        let waiting = service.bench.command(&["wait", target]).stderr(Stdio::piped()).spawn();
+        let mut waiting = waiting.expect("the binary runs");
+        let mut told = String::new();
+        let mut stderr = BufReader::new(waiting.stderr.take().expect("it is piped"));
+        stderr.read_line(&mut told).expect("it is text");
+        assert!(told.contains("no scheduler is running"), "{target}: {told}");
+        (waiting, stderr)
+    };
+    let waiting = ["default/1", "default"].map(wait);
+    service.start(&["serve", "--no-worker"]);
+    for (mut waiting, _stderr) in waiting {
+        assert!(waiting.wait().expect("it ends").success(), "{}", service.said());
+    }
+}
