@@ -21,7 +21,7 @@ use crate::arguments::{
 use crate::exit::Exit;
 use crate::look::{ending, json_word, step_ink, took};
 use crate::output::{json, print};
-use crate::serve::start_in_background;
+use crate::serve::{start_in_background, warn_of_other_user};
 use crate::state;
 use crate::style::{Style, fit};
 use crate::table::{Cell, Table};
@@ -105,6 +105,7 @@ pub(crate) fn add(
         Form::Json => print(&json("added", &Added { queue, step })),
         Form::Text => print(&format!("{queue}/{step}\n")),
     }
+    warn_of_other_user(&mut store)?;
     begun.map(|()| Exit::Success)
 }
 

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error as ThisError;
 use windlass_server::service::{
-    Asked, Scheduler, SchedulerEnd, SchedulerNews, asked_of, host_name, live_scheduler, live_worker,
+    Asked, Scheduler, SchedulerEnd, SchedulerNews, asked_of, host_name, live_scheduler,
+    live_worker, other_user,
 };
-use windlass_server::{Access, Process, Store};
+use windlass_server::{Access, Process, Store, user_name};
 
 use crate::arguments::{Form, ServeArguments};
 use crate::exit::Exit;
@@ -65,6 +66,17 @@ pub(crate) fn serve(
         _ => say(form, "idle", "had no run to lead for long, and ends"),
     }
     Ok(Exit::Success)
+}
+
+/// Warns if what was submitted runs as another user, of a store that a group shares.
+pub(crate) fn warn_of_other_user(store: &mut Store) -> Result<(), Box<dyn Error>> {
+    if let Some(uid) = other_user(store)? {
+        let user = user_name(uid);
+        eprintln!(
+            "warning: {user} has started the worker of this store, and steps run as the user of their worker"
+        );
+    }
+    Ok(())
 }
 
 /// Starts `windlass serve` in the background, unless a scheduler is running.

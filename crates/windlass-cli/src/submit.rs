@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::look::json_word;
 use crate::output::{json, print};
 use crate::run::read_run;
-use crate::serve::start_in_background;
+use crate::serve::{start_in_background, warn_of_other_user};
 use crate::state;
 
 pub(crate) fn submit(
@@ -52,6 +52,7 @@ fn submit_then(
     let run = store_run(&mut store, record, workflow, variables, workers)?;
     let begun = after(&mut store);
     tell_submitted(&mut store, &run, form)?;
+    warn_of_other_user(&mut store)?;
     begun.map(|()| Exit::Success)
 }
 

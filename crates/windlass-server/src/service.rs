@@ -46,6 +46,7 @@ pub use self::scheduler::{Scheduler, SchedulerEnd, SchedulerNews};
 pub use self::submit::{WorkersNeeded, submit};
 pub use self::worker::{Worker, WorkerEnd, WorkerError, WorkerNews, WorkerSettings};
 pub use self::workers::{
-    AboutWorker, AskWorkerError, Asked, SeenWorker, ask_worker, asked_of, live_worker, workers,
+    AboutWorker, AskWorkerError, Asked, SeenWorker, ask_worker, asked_of, live_worker, other_user,
+    workers,
 };
 pub use windlass_store::{Life, StoredWorker, WorkerState};

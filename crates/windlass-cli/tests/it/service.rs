@@ -441,8 +441,12 @@ fn run_detach_starts_a_scheduler_and_a_worker_that_outlive_it() {
     assert!(bench.call(&["wait", "last"]).status.success());
     let log = bench.read("state/serve.log");
     assert_eq!(log.matches("schedules the submitted runs").count(), 1, "one scheduler: {log}");
-    // Both would end by themselves after ten minutes.
-    for pid in pids_of(&log) {
+    end_background_service(&bench);
+}
+
+/// Ends a scheduler that a verb has started, and its worker. Both would end by themselves after ten minutes.
+pub(crate) fn end_background_service(bench: &Bench) {
+    for pid in pids_of(&bench.read("state/serve.log")) {
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }

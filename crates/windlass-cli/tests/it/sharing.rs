@@ -7,6 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
+use crate::service::end_background_service;
 use crate::users::{ALICE, BOB, GROUP, Users, below};
 
 /// Holds the lock x from the file `held` until there is a file `release`.
@@ -99,6 +100,23 @@ fn a_run_is_steered_by_its_owner_and_seen_by_all() {
     let pruned = users.call(ALICE, &["prune", "--keep", "0"]);
     assert!(stderr(&pruned).starts_with("deleted 1 run"), "{}", stderr(&pruned));
     assert_eq!(users.call(BOB, &["show", &id]).status.code(), Some(2));
+}
+
+#[test]
+fn who_submits_to_the_worker_of_another_user_is_told() {
+    let Some(users) = Users::sharing() else { return };
+    let add = |user| {
+        let output = users.call(user, &["add", "-q", &format!("of-{user}"), "--", "true"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert_eq!(add(ALICE), "", "her command starts her own worker");
+    assert!(users.call(ALICE, &["wait", &format!("of-{ALICE}")]).status.success());
+    let told = format!("warning: user {ALICE} has started the worker of this store");
+    let said = add(BOB);
+    assert!(said.contains(&told), "{said}");
+    assert_eq!(add(ALICE), "");
+    end_background_service(&users.bench);
 }
 
 const GUARDED: &str = "

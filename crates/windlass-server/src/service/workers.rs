@@ -124,6 +124,21 @@ fn seen(
     Ok(SeenWorker { worker, about, equipment, alive, busy, heartbeat_ms })
 }
 
+/// Returns the user of a worker that may execute the steps which this process submits, if that is another user:
+/// steps run as the user of their worker. Knows it only of a store that a group shares.
+pub fn other_user(store: &mut Store) -> Result<Option<u32>, StoreError> {
+    if !store.access().is_shared() {
+        return Ok(None);
+    }
+    let this = store.access().creator();
+    store.read(|transaction| {
+        let orders = transaction.orders();
+        let leases = orders.leased_workers()?.into_iter().filter_map(|(_, lease)| lease);
+        let alive = leases.filter(|lease| orders.live_process(lease).is_some());
+        Ok(alive.filter_map(|lease| lease.owner.uid).find(|uid| *uid != this))
+    })
+}
+
 /// Returns the process of the worker of a name, if it is alive.
 pub fn live_worker(store: &mut Store, name: &str) -> Result<Option<Process>, StoreError> {
     store.read(|transaction| live_holder(transaction, &Name::Worker(name.to_owned())))

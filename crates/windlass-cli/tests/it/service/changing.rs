@@ -215,10 +215,7 @@ fn a_step_that_was_edited_in_time_is_not_blocked_by_what_is_reported_meanwhile()
     service.bench.ends_with(0, &["edit", "default/2", "--clear", "after"]);
     service.bench.ends_with(0, &["wait", "default/2"]);
     assert_eq!(service.bench.read("order"), "2\n");
-    // Both would end by themselves after ten minutes.
-    for pid in pids_of(&service.bench.read("state/serve.log")) {
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
-    }
+    end_background_service(&service.bench);
 }
 
 #[test]
