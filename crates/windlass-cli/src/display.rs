@@ -34,7 +34,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
-use windlass_server::{End, StoreOpener, Update, is_heeded};
+use windlass_server::{End, ShownLogs, StoreOpener, Update, is_heeded};
 
 use self::annotation::Service;
 use self::board::Board;
@@ -101,6 +101,7 @@ pub(crate) struct Options {
     pub(crate) form: Form,
     /// The store with earlier runs, for expected times.
     pub(crate) past: StoreOpener,
+    pub(crate) logs: ShownLogs,
 }
 
 /// The signals that ask a run to end.
@@ -221,17 +222,17 @@ fn show(feed: &Feed, mut board: Board, view: &mut dyn View) {
 }
 
 fn view(options: Options) -> Box<dyn View> {
-    let Options { verb, mode, form, past } = options;
+    let Options { verb, mode, form, past, logs } = options;
     let (style, clock) = (Style::of_stderr(), Clock::start());
     let (out, err) = (Stream::stdout(), Stream::stderr());
     if form == Form::Json {
-        return Box::new(Json { verb, out, err, style, clock });
+        return Box::new(Json { verb, out, err, style, clock, logs });
     }
     let capable = io::stderr().is_terminal() && moves_cursor(variable);
     let output = match mode {
-        OutputMode::Live if capable => return Box::new(Live::new(verb, style, past)),
+        OutputMode::Live if capable => return Box::new(Live::new(verb, style, past, logs)),
         OutputMode::Auto if capable && io::stdout().is_terminal() => {
-            return Box::new(Live::new(verb, style, past));
+            return Box::new(Live::new(verb, style, past, logs));
         }
         OutputMode::Auto | OutputMode::Live | OutputMode::Prefix => Output::Prefix,
         OutputMode::Group => Output::Group,
@@ -242,5 +243,5 @@ fn view(options: Options) -> Box<dyn View> {
     let no_colours = variable("NO_COLOR").is_some();
     let keep = if no_colours { Keep::Nothing } else { Keep::Colours };
     let (tails, next_look) = (BTreeMap::new(), Duration::ZERO);
-    Box::new(Plain { verb, output, out, err, style, keep, service, clock, tails, next_look })
+    Box::new(Plain { verb, output, out, err, style, keep, service, clock, logs, tails, next_look })
 }

@@ -9,8 +9,8 @@ use thiserror::Error as ThisError;
 use windlass_server::queue::queue_of;
 use windlass_server::{
     Ask, AttachedRun, Coordinator, End, FollowEnd, Listed, LookError, Pause, RunError, RunOutcome,
-    RunRecord, RunState, RunView, Store, ask, ask_to_pause, ask_to_retry, find_run, open_runs,
-    some_of,
+    RunRecord, RunState, RunView, ShownLogs, Store, ask, ask_to_pause, ask_to_retry, find_run,
+    open_runs, some_of,
 };
 use windlass_workflow::Workflow;
 
@@ -34,7 +34,8 @@ pub(crate) struct Shown {
 impl Shown {
     fn options(self, verb: Verb, store: &Store) -> Options {
         let Shown { mode, form } = self;
-        Options { verb, mode, form, past: store.opener() }
+        let logs = ShownLogs::on_this_machine();
+        Options { verb, mode, form, past: store.opener(), logs }
     }
 }
 
@@ -284,7 +285,8 @@ pub(crate) fn attach(
 ) -> Result<Exit, Box<dyn Error>> {
     let mut store = state::existing(state)?;
     let run = find_run(&mut store, run)?.id;
-    let options = shown.options(Verb::Attach, &store);
+    let logs = ShownLogs::of_submitted(&mut store, &run)?;
+    let options = Options { logs, ..shown.options(Verb::Attach, &store) };
     let attached = AttachedRun::open(store, &run)?;
     let display = Display::start(Outline::of_attached(&attached), options)?;
     match attached.follow(|update| display.update(update))? {

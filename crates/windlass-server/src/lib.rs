@@ -100,9 +100,9 @@ pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Decided, Estimate, Expectations, Expected, Explanation,
     GuardDecision, HolderLabel, HolderNames, HolderView, Listed, LogCursor, LookError, Orphan,
-    PruneError, Pruned, PrunedRun, Pruning, RunLogs, RunState, RunView, Skipped, StepExplanation,
-    StepState, StepView, WaitReason, command_line, decide_steps, find_run, history, open_runs,
-    other_host, prune, run_names, step_argument,
+    PruneError, Pruned, PrunedRun, Pruning, RunLogs, RunState, RunView, ShownLogs, Skipped,
+    StepExplanation, StepState, StepView, WaitReason, command_line, decide_steps, find_run,
+    history, open_runs, other_host, prune, run_names, step_argument,
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};

@@ -32,19 +32,26 @@ pub fn tail(log: &Path, most: u64) -> io::Result<Tail> {
         opened => opened?,
     };
     let length = file.metadata()?.len();
-    let mut skipped = length.saturating_sub(most);
+    let skipped = length.saturating_sub(most);
     file.seek(SeekFrom::Start(skipped))?;
     let mut text = Vec::new();
     // What is appended meanwhile is not read.
     file.take(most).read_to_end(&mut text)?;
-    if skipped > 0
-        && let Some(end) = text.iter().position(|byte| *byte == b'\n')
-        && end + 1 < text.len()
-    {
-        text.drain(..=end);
-        skipped += end as u64 + 1;
+    Ok(Tail::of_whole_lines(text, skipped))
+}
+
+impl Tail {
+    /// Returns the whole lines of a text before which as many bytes were left out; its end, if it has only one.
+    pub(crate) fn of_whole_lines(mut text: Vec<u8>, mut skipped: u64) -> Self {
+        if skipped > 0
+            && let Some(end) = text.iter().position(|byte| *byte == b'\n')
+            && end + 1 < text.len()
+        {
+            text.drain(..=end);
+            skipped += end as u64 + 1;
+        }
+        Self { text, skipped }
     }
-    Ok(Tail { text, skipped })
 }
 
 #[cfg(test)]

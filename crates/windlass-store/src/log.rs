@@ -76,6 +76,11 @@ pub trait LogStore {
     fn stored_of(&mut self, token: u64) -> Result<u64, StoreError>;
     /// Returns the logs of a run, by name.
     fn of_run(&mut self, run: &str) -> Result<Vec<StoredLog>, StoreError>;
+    /// Returns where those of these logs end that the store has.
+    fn ends(&mut self, run: &str, files: &[&str])
+    -> Result<Vec<(String, LogPosition)>, StoreError>;
+    /// Returns the last bytes of a log, at most so many, of what the last order has added to it.
+    fn tail(&mut self, run: &str, file: &str, most: u64) -> Result<Option<LogChunk>, StoreError>;
     /// Returns the next chunks of a log behind `position`, each with the worker that has written it: about
     /// `most` bytes, and none at the end.
     fn after(

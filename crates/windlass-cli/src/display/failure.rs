@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use windlass_server::{ShownLogs, step_argument};
+
 use super::board::{Board, Event};
 use super::line::Line;
 use super::stream::Stream;
 use super::tail::LineWriter;
 use super::words::transition;
 use crate::clean::Keep;
-use crate::style::{Colours, Ink, Style};
+use crate::style::{Colours, Ink, Style, plain};
 
 /// How many bytes of a failed step's output are shown.
 const OUTPUT: u64 = 32 * 1024;
@@ -19,84 +21,117 @@ const NAMED: usize = 100;
 /// The prefix of each line of output.
 const INDENT: &str = "    ";
 
-/// Prints every failure with its reason and its output.
-pub(crate) fn in_full(board: &Board, err: &mut Stream, style: &Style) {
-    let failures = board.failures();
-    for failure in failures.iter().take(WITH_OUTPUT) {
-        err.line("");
-        err.line(&headline(board, failure, style));
-        match (&failure.finally_log, &failure.log) {
-            (Some(log), _) => path_and_output(log, err, style),
-            (None, Some(log)) => output(log, err, style),
-            (None, None) => {}
-        }
-    }
-    name(board, failures.iter().skip(WITH_OUTPUT), err, style);
-    if !failures.is_empty() {
-        err.line("");
-    }
+/// Prints failures.
+pub(crate) struct Report<'a> {
+    pub(crate) board: &'a Board,
+    pub(crate) logs: &'a mut ShownLogs,
+    pub(crate) err: &'a mut Stream,
+    pub(crate) style: &'a Style,
 }
 
-/// Prints every failure with its reason and the path of its log. The output of a `finally` was not shown
-/// before, so it follows here for the first failures.
-pub(crate) fn in_short(board: &Board, err: &mut Stream, style: &Style) {
-    name(board, board.failures().iter(), err, style);
-}
-
-fn name<'a>(
-    board: &Board,
-    failures: impl ExactSizeIterator<Item = &'a Event>,
-    err: &mut Stream,
-    style: &Style,
-) {
-    let more = failures.len().saturating_sub(NAMED);
-    for (place, failure) in failures.take(NAMED).enumerate() {
-        err.line(&headline(board, failure, style));
-        match &failure.finally_log {
-            Some(log) if place < WITH_OUTPUT => path_and_output(log, err, style),
-            _ => failure.main_log().into_iter().for_each(|log| path(log, err, style)),
-        }
-    }
-    if more > 0 {
-        err.line(&Line::new().ink(Ink::Red, format!("and {more} more failed")).whole(style));
-    }
-}
-
-fn headline(board: &Board, failure: &Event, style: &Style) -> String {
-    let sign = Line::new().ink(Ink::Red, failure.kind.sign(style)).text(" ");
-    sign.join(transition(board, failure)).whole(style)
-}
-
-fn path_and_output(log: &Path, err: &mut Stream, style: &Style) {
-    path(log, err, style);
-    output(log, err, style);
-}
-
-fn path(log: &Path, err: &mut Stream, style: &Style) {
-    err.line(&Line::new().ink(Ink::Dim, format!("{INDENT}log: {}", shown(log))).whole(style));
-}
-
-fn output(log: &Path, err: &mut Stream, style: &Style) {
-    let dim = |text: String| Line::new().ink(Ink::Dim, text).whole(style);
-    match windlass_server::tail(log, OUTPUT) {
-        Ok(tail) => {
-            if tail.skipped > 0 {
-                let (before, log) = (tail.skipped, shown(log));
-                err.line(&dim(format!("{INDENT}{before} bytes before this are in {log}")));
+impl Report<'_> {
+    /// Prints every failure with its reason and its output.
+    pub(crate) fn in_full(&mut self) {
+        let failures = self.board.failures();
+        self.look();
+        for failure in failures.iter().take(WITH_OUTPUT) {
+            self.err.line("");
+            self.headline(failure);
+            match (&failure.finally_log, &failure.log) {
+                (Some(log), _) => self.place_and_output(failure, log),
+                (None, Some(log)) => self.output(failure, log),
+                (None, None) => {}
             }
-            let keep = if style.colours == Colours::Ansi { Keep::Colours } else { Keep::Nothing };
-            let (mut writer, mut out) = (LineWriter::new(INDENT.to_owned(), keep), String::new());
-            writer.push(&tail.text, &mut out);
-            writer.finish(&mut out);
-            err.write(out);
         }
-        Err(error) => err.line(&dim(format!("{INDENT}{} cannot be read: {error}", shown(log)))),
+        self.name(failures.iter().skip(WITH_OUTPUT));
+        if !failures.is_empty() {
+            self.err.line("");
+        }
+    }
+
+    /// Prints every failure with its reason and where its log is. The output of a `finally` was not shown
+    /// before, so it follows here for the first failures.
+    pub(crate) fn in_short(&mut self) {
+        self.look();
+        self.name(self.board.failures().iter());
+    }
+
+    /// Looks which of the failures that are shown have printed something.
+    fn look(&mut self) {
+        let shown = self.board.failures().iter().take(WITH_OUTPUT + NAMED);
+        // What cannot be asked now is not shown.
+        let _ = self.logs.look_at(shown.filter_map(Event::main_log));
+    }
+
+    fn name<'a>(&mut self, failures: impl ExactSizeIterator<Item = &'a Event>) {
+        let more = failures.len().saturating_sub(NAMED);
+        for (place, failure) in failures.take(NAMED).enumerate() {
+            self.headline(failure);
+            match &failure.finally_log {
+                Some(log) if place < WITH_OUTPUT => self.place_and_output(failure, log),
+                _ => failure.main_log().into_iter().for_each(|log| self.place(failure, log)),
+            }
+        }
+        if more > 0 {
+            let more = Line::new().ink(Ink::Red, format!("and {more} more failed"));
+            self.err.line(&more.whole(self.style));
+        }
+    }
+
+    fn headline(&mut self, failure: &Event) {
+        let sign = Line::new().ink(Ink::Red, failure.kind.sign(self.style)).text(" ");
+        self.err.line(&sign.join(transition(self.board, failure)).whole(self.style));
+    }
+
+    fn place_and_output(&mut self, failure: &Event, log: &Path) {
+        self.place(failure, log);
+        self.output(failure, log);
+    }
+
+    fn place(&mut self, failure: &Event, log: &Path) {
+        if !self.logs.has(log) {
+            return;
+        }
+        let place = self.place_of(failure, log);
+        self.dim(format!("{INDENT}log: {place}"));
+    }
+
+    /// Returns the path of a log, or the command that prints one that is on another machine.
+    fn place_of(&self, failure: &Event, log: &Path) -> String {
+        if self.logs.is_here(log) {
+            return shown(log);
+        }
+        let (run, step) = (&self.board.outline.run, &self.board.step(failure.step).name);
+        format!("windlass log {}", plain(&step_argument(run, step)))
+    }
+
+    fn output(&mut self, failure: &Event, log: &Path) {
+        let tail = match self.logs.tail(log, OUTPUT) {
+            Ok(tail) => tail,
+            Err(error) => {
+                return self.dim(format!("{INDENT}{} cannot be read: {error}", shown(log)));
+            }
+        };
+        if tail.skipped > 0 {
+            let (before, place) = (tail.skipped, self.place_of(failure, log));
+            let are_in = if self.logs.is_here(log) { " are in" } else { ":" };
+            self.dim(format!("{INDENT}{before} bytes before this{are_in} {place}"));
+        }
+        let keep = if self.style.colours == Colours::Ansi { Keep::Colours } else { Keep::Nothing };
+        let (mut writer, mut out) = (LineWriter::new(INDENT.to_owned(), keep), String::new());
+        writer.push(&tail.text, &mut out);
+        writer.finish(&mut out);
+        self.err.write(out);
+    }
+
+    fn dim(&mut self, text: String) {
+        self.err.line(&Line::new().ink(Ink::Dim, text).whole(self.style));
     }
 }
 
 /// Returns a path without characters that would change the terminal.
 fn shown(path: &Path) -> String {
-    crate::style::plain(&path.display().to_string())
+    plain(&path.display().to_string())
 }
 
 #[cfg(test)]
@@ -113,10 +148,19 @@ mod tests {
 
     const PLAIN: Style = Style { colours: Colours::Plain, width: None, letters: Letters::Ascii };
 
-    fn printed(board: &Board, print: impl Fn(&Board, &mut Stream, &Style)) -> String {
-        let sink = Sink::default();
-        print(board, &mut Stream::new(sink.clone()), &PLAIN);
+    fn printed(board: &Board, print: impl Fn(&mut Report<'_>)) -> String {
+        let (sink, mut logs) = (Sink::default(), ShownLogs::on_this_machine());
+        let mut err = Stream::new(sink.clone());
+        print(&mut Report { board, logs: &mut logs, err: &mut err, style: &PLAIN });
         sink.text()
+    }
+
+    fn in_full(report: &mut Report<'_>) {
+        report.in_full();
+    }
+
+    fn in_short(report: &mut Report<'_>) {
+        report.in_short();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
+use windlass_server::ShownLogs;
 
 use super::Verb;
 use super::board::{Board, Counts, Event, Kind};
@@ -21,6 +22,7 @@ pub(crate) struct Json {
     pub(crate) err: Stream,
     pub(crate) style: Style,
     pub(crate) clock: Clock,
+    pub(crate) logs: ShownLogs,
 }
 
 /// The run began or ended.
@@ -131,6 +133,8 @@ impl View for Json {
             return self.print("waits", &waits);
         }
         let took = event.took.map(|took| took.as_millis());
+        // A path says nothing about a log on another machine.
+        let log = event.main_log().filter(|log| self.logs.is_here(log));
         let step = StepEvent {
             run: &board.outline.run,
             step: &board.step(event.step).name,
@@ -140,7 +144,7 @@ impl View for Json {
             why: event.why.as_deref(),
             took_ms: took.map(|took| u64::try_from(took).unwrap_or(u64::MAX)),
             retry_at: event.due_ms,
-            log: event.main_log().map(Path::to_string_lossy).map(Into::into),
+            log: log.map(Path::to_string_lossy).map(Into::into),
             skipped: event.kind == Kind::Skipped,
         };
         self.print("step", &step);

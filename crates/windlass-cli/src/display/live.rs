@@ -1,20 +1,17 @@
 //! The live display: finished steps scroll by above a block of running and waiting steps.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::SIGCONT;
-use windlass_server::{Expectations, StoreOpener};
+use windlass_server::{Expectations, LogCursor, ShownLogs, StoreOpener};
 
 use super::board::{Board, Event, Kind};
 use super::change::Ending;
 use super::estimate::{Left, left};
-use super::failure;
+use super::failure::Report;
 use super::line::Line;
 use super::recap::Recap;
 use super::render::{Layout, Scene, block, finished};
@@ -30,6 +27,8 @@ use crate::style::{Colours, Ink, Style, plain};
 const FRAME: Duration = Duration::from_millis(100);
 /// The interval between two drawings otherwise, and between two estimates of the remaining time.
 const SECOND: Duration = Duration::from_secs(1);
+/// The interval between two questions to a server for the logs of running steps.
+const LOOK_ELSEWHERE: Duration = Duration::from_millis(500);
 /// The number of blocked steps that get a line each; the footer counts all of them.
 const BLOCKED: usize = 10;
 /// The number of steps up to which the output of successful steps is shown.
@@ -41,6 +40,7 @@ pub(crate) struct Live {
     terminal: Terminal,
     clock: Clock,
     forecast: Forecast,
+    logs: ShownLogs,
     last_lines: LastLines,
     /// The number of columns of the longest name.
     names: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new(verb: Verb, style: Style, past: StoreOpener) -> Self {
+    pub(crate) fn new(verb: Verb, style: Style, past: StoreOpener, logs: ShownLogs) -> Self {
         let continued = Arc::new(AtomicBool::new(false));
         // If this fails, the block may overwrite lines of the shell.
         let _ = signal_hook::flag::register(SIGCONT, Arc::clone(&continued));
@@ -60,6 +60,7 @@ impl Live {
             terminal: Terminal::new(style),
             clock: Clock::start(),
             forecast: Forecast::new(past),
+            logs,
             last_lines: LastLines::default(),
             names: 0,
             redraw: Redraw::default(),
@@ -79,7 +80,8 @@ impl Live {
             Colours::Plain => Keep::Nothing,
             Colours::Ansi => Keep::Colours,
         };
-        let Some(recap) = event.log.as_deref().and_then(|log| Recap::of(log, keep)) else { return };
+        let recap = event.log.as_deref().and_then(|log| Recap::of(&mut self.logs, log, keep));
+        let Some(recap) = recap else { return };
         if recap.cut {
             let target = format!("{}/{}", board.outline.run, board.step(event.step).label);
             let more = format!("    the last lines; for all: windlass log {target}");
@@ -138,7 +140,8 @@ impl View for Live {
         let foreground = is_foreground();
         if foreground {
             self.forecast.update(board, &self.clock);
-            self.last_lines.look(board);
+            let now = self.clock.elapsed();
+            self.last_lines.look(board, &mut self.logs, now);
             self.draw(board);
         } else {
             self.terminal.print_lines();
@@ -164,7 +167,7 @@ impl View for Live {
     fn end(&mut self, board: &Board, how: Ending) {
         self.terminal.erase_block();
         let Terminal { err, style, .. } = &mut self.terminal;
-        failure::in_full(board, err, style);
+        Report { board, logs: &mut self.logs, err, style }.in_full();
         for line in ending(board, how, self.clock.elapsed()) {
             err.line(&line.whole(style));
         }
@@ -231,27 +234,34 @@ impl Forecast {
 #[derive(Default)]
 struct LastLines {
     texts: HashMap<usize, String>,
-    /// The attempt and the length of its log at the last look.
-    lengths: HashMap<usize, (u32, u64)>,
+    /// The attempt, and where its log ended at the last look.
+    ends: HashMap<usize, (u32, LogCursor)>,
+    /// When to ask a server again, on the display's own clock.
+    next_elsewhere: Duration,
 }
 
 impl LastLines {
-    fn look(&mut self, board: &Board) {
+    fn look(&mut self, board: &Board, logs: &mut ShownLogs, now: Duration) {
         self.texts.retain(|place, _| board.attempt(*place).is_some());
-        self.lengths.retain(|place, _| board.attempt(*place).is_some());
+        self.ends.retain(|place, _| board.attempt(*place).is_some());
+        if logs.may_be_elsewhere() {
+            if now < self.next_elsewhere {
+                return;
+            }
+            self.next_elsewhere = now + LOOK_ELSEWHERE;
+            let running = board.running().filter_map(|(_, attempt)| attempt.log.as_deref());
+            // A log that cannot be read now is read again at the next look.
+            let _ = logs.look_at(running);
+        }
         for (place, attempt) in board.running() {
             let Some(log) = attempt.log.as_deref() else { continue };
-            let Ok(length) = length(log) else { continue };
-            let now = (attempt.number, length);
-            if self.lengths.insert(place, now) != Some(now)
-                && let Ok(last) = last_line(log)
+            let Ok(end) = logs.end(log) else { continue };
+            let now = (attempt.number, end);
+            if self.ends.insert(place, now) != Some(now)
+                && let Ok(last) = last_line(logs, log)
             {
                 self.texts.insert(place, last);
             }
         }
     }
-}
-
-fn length(log: &Path) -> io::Result<u64> {
-    Ok(fs::metadata(log)?.len())
 }

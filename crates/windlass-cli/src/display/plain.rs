@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use windlass_server::{LogCursor, ShownLogs};
+
 use super::Verb;
 use super::annotation::{Fold, Service};
 use super::board::{Board, Event, Kind};
 use super::change::Ending;
-use super::failure;
+use super::failure::Report;
 use super::line::Line;
 use super::stream::Stream;
 use super::tail::{LineWriter, Tail, Until};
@@ -21,6 +23,8 @@ use crate::style::{Colours, Ink, Style, plain};
 
 /// The interval between two looks at the logs of running steps.
 const LOOK: Duration = Duration::from_millis(50);
+/// The same if a server is asked for logs, to which workers send them a few times a second.
+const LOOK_ELSEWHERE: Duration = Duration::from_millis(200);
 /// The maximum number of error annotations; services show no more.
 const ERRORS: usize = 10;
 
@@ -49,6 +53,7 @@ pub(crate) struct Plain {
     pub(crate) keep: Keep,
     pub(crate) service: Service,
     pub(crate) clock: Clock,
+    pub(crate) logs: ShownLogs,
     /// The logs of running attempts, by step.
     pub(crate) tails: BTreeMap<usize, Following>,
     /// When to look at the logs again, on the display's own clock.
@@ -80,8 +85,8 @@ impl Plain {
         let Following { tail, writer } = following;
         let (out, mut text) = (&mut self.out, String::new());
         let more = match self.output {
-            Output::Raw => tail.bytes(until, &mut |piece| out.write(piece)),
-            _ => tail.lines(until, &mut |piece| {
+            Output::Raw => tail.bytes(&mut self.logs, until, &mut |piece| out.write(piece)),
+            _ => tail.lines(&mut self.logs, until, &mut |piece| {
                 text.clear();
                 writer.push(piece, &mut text);
                 out.write(&text);
@@ -101,13 +106,26 @@ impl Plain {
     fn drain(&mut self, board: &Board, event: &Event) {
         let following = self.tails.remove(&event.step).or_else(|| self.follow(board, event));
         if let Some(mut following) = following {
+            self.look_at(following.tail.path());
             self.show(&mut following, Until::TheEnd);
         }
     }
 
+    /// Looks where a log ends.
+    fn look_at(&mut self, log: &Path) {
+        // What cannot be asked now is read no further.
+        let _ = self.logs.look_at([log]);
+    }
+
+    fn has_output(&self, log: &Path) -> bool {
+        self.logs.end(log).is_ok_and(|end| end != LogCursor::default())
+    }
+
     /// Shows the whole output of an attempt that has ended, in one piece.
     fn show_group(&mut self, board: &Board, event: &Event) {
-        let log = event.log.as_deref().filter(|log| has_output(log) && !board.is_earlier(event));
+        let log = event.log.as_deref().filter(|_| !board.is_earlier(event));
+        log.into_iter().for_each(|log| self.look_at(log));
+        let log = log.filter(|log| self.has_output(log));
         let Some(log) = log else {
             return self.talk(board, event);
         };
@@ -185,19 +203,27 @@ impl View for Plain {
             return self.next_look - now;
         }
         let mut more = false;
+        // A log that cannot be read now is read again at the next look.
+        let _ = self.logs.look_at(self.tails.values().map(|following| following.tail.path()));
         for (place, mut following) in std::mem::take(&mut self.tails) {
             more |= self.show(&mut following, Until::Now);
             self.tails.insert(place, following);
         }
-        let pause = if more { Duration::ZERO } else { LOOK };
+        let pause = match self.logs.may_be_elsewhere() {
+            _ if more => Duration::ZERO,
+            true => LOOK_ELSEWHERE,
+            false => LOOK,
+        };
         self.next_look = now + pause;
         pause
     }
 
     fn end(&mut self, board: &Board, how: Ending) {
+        let Self { logs, err, style, .. } = self;
+        let mut report = Report { board, logs, err, style };
         match self.output {
-            Output::Quiet => failure::in_full(board, &mut self.err, &self.style),
-            _ => failure::in_short(board, &mut self.err, &self.style),
+            Output::Quiet => report.in_full(),
+            _ => report.in_short(),
         }
         for failed in board.failures().iter().take(ERRORS) {
             let label = &board.step(failed.step).label;
@@ -212,8 +238,4 @@ impl View for Plain {
             self.err.line(&line.whole(&self.style));
         }
     }
-}
-
-fn has_output(log: &Path) -> bool {
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }

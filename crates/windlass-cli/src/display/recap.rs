@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use windlass_server::ShownLogs;
+
 use super::tail::LineWriter;
 use crate::clean::Keep;
 
@@ -23,8 +25,8 @@ pub(crate) struct Recap {
 
 impl Recap {
     /// Reads the last lines of a log. Returns none if there are none, or if the log cannot be read.
-    pub(crate) fn of(log: &Path, keep: Keep) -> Option<Self> {
-        let tail = windlass_server::tail(log, WINDOW).ok()?;
+    pub(crate) fn of(logs: &mut ShownLogs, log: &Path, keep: Keep) -> Option<Self> {
+        let tail = logs.tail(log, WINDOW).ok()?;
         let mut text = String::new();
         let mut writer = LineWriter::new(INDENT.to_owned(), keep);
         writer.push(&tail.text, &mut text);
@@ -45,7 +47,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("log");
         std::fs::write(&path, log).expect("it can be written");
-        Recap::of(&path, Keep::Nothing).map(|recap| (recap.text, recap.cut))
+        Recap::of(&mut ShownLogs::on_this_machine(), &path, Keep::Nothing)
+            .map(|recap| (recap.text, recap.cut))
     }
 
     #[test]
@@ -60,6 +63,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_not_there_has_nothing_to_show() {
-        assert_eq!(Recap::of(Path::new("/nowhere/log"), Keep::Nothing), None);
+        let mut logs = ShownLogs::on_this_machine();
+        assert_eq!(Recap::of(&mut logs, Path::new("/nowhere/log"), Keep::Nothing), None);
     }
 }

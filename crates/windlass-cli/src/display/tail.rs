@@ -1,20 +1,20 @@
 //! Reads the log of an attempt, during the attempt and after it.
 //!
-//! The log itself is the buffer: output that was not shown is read again, so a line of any length needs
-//! no memory. No log stays open, so that processes can use the open files of the system.
+//! Only an incomplete line is kept, and only if it is not longer than a turn. The log itself is the buffer of a
+//! longer one, which is read again once it has ended. So a line of any length needs little memory. No log stays
+//! open, so that processes can use the open files of the system.
 
-use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_server::open_log_file;
+use windlass_server::{LogCursor, ShownLogs};
 
 use crate::clean::{Cleaner, Keep};
 
-/// How many bytes are read at once.
-const PIECE: usize = 64 * 1024;
 /// How many bytes of one log are read before another log has its turn.
 const TURN: u64 = 1024 * 1024;
+/// How much memory a log keeps between two turns without need.
+const SPARE: usize = 16 * 1024;
 /// How many bytes at the end of a log are read for its last line.
 const WINDOW: u64 = 4 * 1024;
 
@@ -27,98 +27,126 @@ pub(crate) enum Until {
     TheEnd,
 }
 
-/// A position in a log, up to which it has been shown.
+/// A position in a log, up to which it has been read.
 pub(crate) struct Tail {
     path: PathBuf,
-    shown: u64,
-    /// The position up to which there is no further line break.
-    seen: u64,
+    cursor: LogCursor,
+    /// What was read and not shown: an incomplete line.
+    rest: Vec<u8>,
+    begin: LineBegin,
+    /// Whether the incomplete line is too long to be kept.
+    is_long: bool,
+}
+
+/// Where an incomplete line begins.
+#[derive(Clone, Copy, Default)]
+struct LineBegin {
+    cursor: LogCursor,
+    /// How many bytes come before it that are read from there.
+    skip: usize,
 }
 
 impl Tail {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), shown: 0, seen: 0 }
+        let (cursor, begin) = (LogCursor::default(), LineBegin::default());
+        Self { path: path.to_owned(), cursor, rest: Vec::new(), begin, is_long: false }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Passes new complete lines to `take`, in pieces. Returns whether there may be more already.
-    pub(crate) fn lines(&mut self, until: Until, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        let end = match until {
-            Until::TheEnd => u64::MAX,
-            Until::Now => self.last_break()?,
-        };
-        self.give(end, take)?;
-        let more = until == Until::Now && self.seen < self.len()?;
-        Ok(more)
-    }
-
-    /// Passes new bytes to `take`, at most one turn's unless the log has ended. Returns whether there may
-    /// be more already.
-    pub(crate) fn bytes(&mut self, until: Until, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        let end = match until {
-            Until::TheEnd => u64::MAX,
-            Until::Now => self.shown + TURN,
-        };
-        self.give(end, take)?;
-        Ok(until == Until::Now && self.shown < self.len()?)
-    }
-
-    /// Returns the position after the last line break within the next turn's bytes, or up to which the
-    /// log has been shown if there is none.
-    fn last_break(&mut self) -> io::Result<u64> {
-        let (mut end, until) = (self.shown, self.seen + TURN);
-        let mut place = self.seen;
-        self.read(place, until, &mut |piece| {
-            if let Some(last) = piece.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')) {
-                end = place + last as u64 + 1;
+    pub(crate) fn lines(
+        &mut self,
+        logs: &mut ShownLogs,
+        until: Until,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<bool> {
+        let was_long = self.is_long;
+        if was_long {
+            let mut piece = Vec::new();
+            let read = logs.read_on(&self.path, &mut self.cursor, TURN, &mut piece)?;
+            if until == Until::Now && !piece.iter().any(is_break) {
+                return Ok(read as u64 >= TURN);
             }
-            place += piece.len() as u64;
-        })?;
-        self.seen = place;
-        Ok(end)
-    }
-
-    fn give(&mut self, end: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let mut place = self.shown;
-        let given = self.read(place, end, &mut |piece| {
-            take(piece);
-            place += piece.len() as u64;
-        });
-        self.shown = place;
-        self.seen = self.seen.max(place);
-        given
-    }
-
-    /// Reads from one position to another, or to the end of the log.
-    fn read(&self, from: u64, to: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let mut rest = to.min(self.len()?).saturating_sub(from);
-        if rest == 0 {
-            return Ok(());
+            self.long_line(logs, take)?;
         }
-        let mut file = open_log_file(&self.path)?;
-        file.seek(SeekFrom::Start(from))?;
-        let most = |rest: u64| usize::try_from(rest).map_or(PIECE, |rest| rest.min(PIECE));
-        let mut buffer = vec![0; most(rest)];
-        while rest > 0 {
-            match file.read(&mut buffer[..most(rest)]) {
-                Ok(0) => break,
-                Ok(count) => {
-                    take(&buffer[..count]);
-                    rest -= count as u64;
+        loop {
+            let before = self.cursor;
+            let read = logs.read_on(&self.path, &mut self.cursor, TURN, &mut self.rest);
+            if until == Until::Now && !was_long && matches!(read, Ok(0)) {
+                return Ok(false);
+            }
+            let end = match self.rest.iter().rposition(is_break) {
+                // What was read before is shown also if the rest cannot be read.
+                _ if until == Until::TheEnd => self.rest.len(),
+                Some(last) => last + 1,
+                None => 0,
+            };
+            take(&self.rest[..end]);
+            self.rest.drain(..end);
+            let read = read?;
+            if let Some(skip) = read.checked_sub(self.rest.len()) {
+                self.begin = LineBegin { cursor: before, skip };
+            }
+            self.is_long = self.rest.len() as u64 >= TURN;
+            if self.is_long {
+                self.rest.clear();
+            }
+            self.rest.shrink_to(SPARE);
+            if until == Until::Now || read == 0 {
+                return Ok(read as u64 >= TURN);
+            }
+        }
+    }
+
+    /// Passes a line to `take` that was too long to be kept, and keeps what was read behind it.
+    fn long_line(&mut self, logs: &mut ShownLogs, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let LineBegin { cursor, mut skip } = self.begin;
+        (self.cursor, self.is_long) = (cursor, false);
+        loop {
+            let (before, mut piece) = (self.cursor, Vec::new());
+            if logs.read_on(&self.path, &mut self.cursor, TURN, &mut piece)? == 0 {
+                return Ok(());
+            }
+            let from = skip.min(piece.len());
+            skip -= from;
+            match piece[from..].iter().position(is_break) {
+                Some(last) => {
+                    let end = from + last + 1;
+                    take(&piece[from..end]);
+                    self.rest = piece.split_off(end);
+                    self.begin = LineBegin { cursor: before, skip: end };
+                    return Ok(());
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                None => take(&piece[from..]),
             }
         }
-        Ok(())
     }
 
-    /// Returns the length of the log, which may not exist yet.
-    fn len(&self) -> io::Result<u64> {
-        match fs::metadata(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            log => Ok(log?.len()),
+    /// Passes new bytes to `take`, one turn's unless the log has ended. Returns whether there may be more
+    /// already.
+    pub(crate) fn bytes(
+        &mut self,
+        logs: &mut ShownLogs,
+        until: Until,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<bool> {
+        let mut piece = Vec::new();
+        loop {
+            piece.clear();
+            let read = logs.read_on(&self.path, &mut self.cursor, TURN, &mut piece)?;
+            take(&piece);
+            if until == Until::Now || read == 0 {
+                return Ok(read as u64 >= TURN);
+            }
         }
     }
+}
+
+fn is_break(byte: &u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
 }
 
 /// Cleans the lines of a step for a terminal, and puts a prefix before each.
@@ -193,8 +221,8 @@ impl LineWriter {
 }
 
 /// Returns the last line of a log that is not blank, cleaned; empty if there is none.
-pub(crate) fn last_line(path: &Path) -> io::Result<String> {
-    let bytes = windlass_server::tail(path, WINDOW)?.text;
+pub(crate) fn last_line(logs: &mut ShownLogs, path: &Path) -> io::Result<String> {
+    let bytes = logs.tail(path, WINDOW)?.text;
     let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).rev();
     let shown = lines.map(|line| {
         let (mut cleaner, mut out) = (Cleaner::new(Keep::Nothing), String::new());

@@ -8,6 +8,7 @@ use windlass_sim::postgres::Server;
 
 use crate::bench::{Bench, eventually, stderr, stdout};
 use crate::looking::json::check_line;
+use crate::terminal::Terminal;
 
 /// A store in a database, and processes at places that share no files with each other.
 struct Fleet {
@@ -136,6 +137,67 @@ fn a_log_is_followed_from_anywhere_while_it_grows() {
         "{}",
         fleet.bench.read("followed")
     );
+}
+
+/// Two steps: one that prints before and after the test wants it to, and one that fails.
+const SHOWN: &str = "[step.a]\nrun = 'echo one; until test -e go; do sleep 0.01; done; echo two'\n\
+    [step.bad]\nafter = ['a']\nrun = 'seq 1 9000; exit 3'\nfinally = 'echo cleaned'\n";
+
+#[test]
+fn attach_shows_output_and_failures_wherever_it_is_called() {
+    let Some(fleet) = Fleet::with(SHOWN) else { return };
+    let run = fleet.submit();
+    let attach = |mode: &[&str]| {
+        let name = mode.concat();
+        let shown = fs::File::create(fleet.bench.path(&name)).expect("a file");
+        let mut attach = fleet.command("user", &[&["attach", &run], mode].concat());
+        attach.stdout(shown.try_clone().expect("a handle")).stderr(shown);
+        (name, attach.spawn().expect("the binary runs"))
+    };
+    let modes = [&["--output", "prefix"][..], &["--output", "raw"], &["--output", "group"]];
+    let mut attached: Vec<_> = modes.iter().map(|mode| attach(mode)).collect();
+    attached.extend([attach(&["--output", "quiet"]), attach(&["--json"])]);
+    let shown = |of: &str| fleet.bench.read(of);
+    eventually("lines are shown as they come", || shown("--outputprefix").contains("\na | one\n"));
+    eventually("bytes are shown as they come", || shown("--outputraw").ends_with("one\n"));
+    eventually("the others have begun", || shown("--json").contains(r#""step":"a""#));
+    fleet.bench.write("go", "");
+    for (name, process) in &mut attached {
+        let end = process.wait().expect("it ends");
+        assert_eq!(end.code(), Some(1), "{}", shown(name));
+    }
+    let numbers = |prefix: &str| (1..=9000).map(|n| format!("{prefix}{n}\n")).collect::<String>();
+    let log = format!("log: windlass log {run}/bad");
+    for (mode, expected) in [
+        ("prefix", ["a | two\n", &numbers("bad | "), &log]),
+        ("raw", ["two\n", &numbers(""), &log]),
+        ("group", ["one\ntwo\n", &numbers(""), &log]),
+        ("quiet", ["    8999\n    9000\n", " bytes before this: windlass log ", "/bad\n"]),
+    ] {
+        let text = shown(&format!("--output{mode}"));
+        expected.iter().for_each(|part| assert!(text.contains(part), "{mode}: {part}\n{text}"));
+        let dir = fleet.bench.path("user").display().to_string();
+        assert!(!text.contains(&dir), "no path is shown at which nothing is: {text}");
+    }
+    let json = shown("--json");
+    assert!(!json.contains(r#""log""#) && json.contains("exit code 3"), "{json}");
+    json.lines().filter(|line| line.starts_with('{')).for_each(check_line);
+}
+
+#[test]
+fn a_live_display_shows_the_last_lines_of_steps_wherever_it_is_called() {
+    let flow = SHOWN.replace("9000", "30");
+    let Some(fleet) = Fleet::with(&flow) else { return };
+    let run = fleet.submit();
+    let attach = fleet.command("user", &["attach", &run, "--output", "live"]);
+    let mut terminal = Terminal::start(attach, (60, 100));
+    terminal.until("the last line", |screen| screen.contains(" one"));
+    fleet.bench.write("go", "");
+    assert_eq!(terminal.end().code(), Some(1));
+    let screen = terminal.screen();
+    for part in ["    one\n    two\n", "    29\n    30\n"] {
+        assert!(screen.contains(part), "{screen}");
+    }
 }
 
 #[test]

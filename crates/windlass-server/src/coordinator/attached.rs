@@ -16,7 +16,7 @@ use windlass_store::{
 };
 use windlass_workflow::Plan;
 
-use super::observer::{Notice, Observer, SKIPPED_BY_WHEN};
+use super::observer::{LogPlace, Notice, Observer, SKIPPED_BY_WHEN};
 use super::{End, RunError, StepStatus, Update, plan_of, statuses};
 use crate::attempt::run_dir;
 use crate::look::step_argument;
@@ -77,7 +77,8 @@ impl AttachedRun {
         let facts = store.facts(&run.id)?;
         schedule.replay(&facts);
         let logs = run_dir(store.dir(), &run.id);
-        let (observer, waits, seen) = (Observer::default(), BTreeMap::new(), facts.len());
+        let place = if store.logs().is_some() { LogPlace::Anywhere } else { LogPlace::Here };
+        let (observer, waits, seen) = (Observer::new(place), BTreeMap::new(), facts.len());
         Ok(Self { store, run, logs, schedule, observer, seen, waits, wakeup, signals })
     }
 

@@ -26,9 +26,20 @@ pub(super) enum Notice {
     Run(String),
 }
 
+/// Where the logs of a run are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LogPlace {
+    /// In files of this machine.
+    #[default]
+    Here,
+    /// Perhaps on other machines.
+    Anywhere,
+}
+
 /// What is to be shown of one run.
 #[derive(Default)]
 pub(super) struct Observer {
+    logs: LogPlace,
     /// Why attempts ended as they did, and steps after them, until that is shown.
     reasons: BTreeMap<(WorkId, u32), String>,
     /// Lost attempts that were not shown yet.
@@ -48,6 +59,10 @@ pub(super) struct Observer {
 }
 
 impl Observer {
+    pub(super) fn new(logs: LogPlace) -> Self {
+        Self { logs, ..Self::default() }
+    }
+
     /// Notes why an attempt has ended, or its step after it.
     pub(super) fn note_reason(&mut self, work: WorkId, attempt: u32, why: String) {
         self.reasons.insert((work, attempt), why);
@@ -186,10 +201,12 @@ impl Observer {
         let log = log_path(logs, Grant { work, attempt }, step);
         let by_finally = state == WorkState::Failed && self.failed_finally.remove(&(work, attempt));
         let finally_log = by_finally.then(|| finally_log(&log));
-        // A successful attempt without output has no log, however its step ended.
+        // A successful attempt without output has no log, however its step ended. Who shows the run finds out
+        // what other machines have.
+        let is_elsewhere = self.logs == LogPlace::Anywhere;
         let well = matches!(state, WorkState::Running | WorkState::Success);
         let log = (attempt > 0 && !is_old(from, state)).then_some(log);
-        let log = log.filter(|log| well || log.exists());
+        let log = log.filter(|log| well || is_elsewhere || log.exists());
         let skipped = to == Phase::Skipped;
         let due_nanos = match to {
             Phase::Delayed { due } => Some(due.as_nanos()),

@@ -22,12 +22,12 @@ pub struct RunLogs {
 }
 
 /// How far a log was read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCursor {
-    of_file: u64,
-    of_store: LogPosition,
+    pub(super) of_file: u64,
+    pub(super) of_store: LogPosition,
     /// Whether the last line that was read from a store is incomplete.
-    within_line: bool,
+    pub(super) within_line: bool,
 }
 
 impl RunLogs {
@@ -85,7 +85,7 @@ impl RunLogs {
         }
         let store = self.stored.as_ref().map(|(store, _)| store.try_clone());
         let store = store.expect("it has the log").map_err(io::Error::other)?;
-        let file = name(path).unwrap_or_default().to_owned();
+        let file = file_name(path).unwrap_or_default().to_owned();
         let (run, cursor, piece) = (self.run.clone(), LogCursor::default(), Vec::new());
         Ok(Box::new(StoredLogReader { store, run, file, cursor, left, piece, read: 0 }))
     }
@@ -100,7 +100,7 @@ impl RunLogs {
         bytes: &mut Vec<u8>,
     ) -> io::Result<usize> {
         if cursor.of_file == 0
-            && let Some(file) = name(path)
+            && let Some(file) = file_name(path)
             && let Some((store, known)) = &mut self.stored
             && let Some(log) = known.get(file)
         {
@@ -110,24 +110,36 @@ impl RunLogs {
             let read = read_stored(store, &self.run, file, cursor, most, bytes);
             return read.map(|read| read.bytes).map_err(io::Error::other);
         }
-        let mut file = match open_log_file(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            opened => opened?,
-        };
-        file.seek(SeekFrom::Start(cursor.of_file))?;
-        let read = file.take(most).read_to_end(bytes)?;
-        cursor.of_file += read as u64;
-        Ok(read)
+        Ok(read_file(path, cursor, most, bytes)?.unwrap_or_default())
     }
 
     fn length_in_store(&self, path: &Path) -> Option<u64> {
         let (_, known) = self.stored.as_ref()?;
-        known.get(name(path)?).map(|log| log.length)
+        known.get(file_name(path)?).map(|log| log.length)
     }
 }
 
-fn name(path: &Path) -> Option<&str> {
+/// Returns the name of a log among those of its run.
+pub(super) fn file_name(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
+}
+
+/// Appends what a file has behind a position to `bytes`, at most as much, and moves it. Returns none if there is
+/// no file.
+pub(super) fn read_file(
+    path: &Path,
+    cursor: &mut LogCursor,
+    most: u64,
+    bytes: &mut Vec<u8>,
+) -> io::Result<Option<usize>> {
+    let mut file = match open_log_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    file.seek(SeekFrom::Start(cursor.of_file))?;
+    let read = file.take(most).read_to_end(bytes)?;
+    cursor.of_file += read as u64;
+    Ok(Some(read))
 }
 
 /// Reads one log from a store.
@@ -163,13 +175,14 @@ impl Read for StoredLogReader {
 }
 
 /// How much was read.
-struct Amount {
-    bytes: usize,
+pub(super) struct Amount {
+    pub(super) bytes: usize,
     /// The same without lines about what was left out.
     printed: u64,
 }
 
-fn read_stored(
+/// Appends what a store has of a log behind a position to `bytes`, and moves it.
+pub(super) fn read_stored(
     store: &mut Store,
     run: &str,
     file: &str,

@@ -426,6 +426,23 @@ mod tests {
             unreachable!("nothing is read")
         }
 
+        fn ends(
+            &mut self,
+            _run: &str,
+            _files: &[&str],
+        ) -> Result<Vec<(String, LogPosition)>, StoreError> {
+            unreachable!("nothing is read")
+        }
+
+        fn tail(
+            &mut self,
+            _run: &str,
+            _file: &str,
+            _most: u64,
+        ) -> Result<Option<LogChunk>, StoreError> {
+            unreachable!("nothing is read")
+        }
+
         fn after(
             &mut self,
             _run: &str,

@@ -33,6 +33,46 @@ impl LogStore for Postgres {
         self.beside(|session| session.all(&query, &[&run], stored))
     }
 
+    fn ends(
+        &mut self,
+        run: &str,
+        files: &[&str],
+    ) -> Result<Vec<(String, LogPosition)>, StoreError> {
+        // It takes one row of an index for each log, however long they are.
+        let query = "SELECT file, token, at + octet_length(bytes) FROM (
+                SELECT DISTINCT ON (file) file, token FROM log_stream
+                WHERE run = $1 AND file = ANY($2) ORDER BY file, token DESC
+            ) AS last CROSS JOIN LATERAL (
+                SELECT at, bytes FROM log_chunk WHERE log_chunk.token = last.token
+                ORDER BY at DESC LIMIT 1
+            ) AS chunk";
+        self.beside(|session| {
+            session.all(query, &[&run, &files], |row| {
+                Ok((row.value(0)?, LogPosition { token: row.int(1)?, at: row.int(2)? }))
+            })
+        })
+    }
+
+    fn tail(&mut self, run: &str, file: &str, most: u64) -> Result<Option<LogChunk>, StoreError> {
+        // All chunks but the last one have some KiB.
+        let query = "SELECT token, at + octet_length(bytes) - length, octet_length(bytes) = length,
+                substring(bytes FROM octet_length(bytes) - length + 1)
+            FROM (
+                SELECT token, at, bytes, least(octet_length(bytes), $3::bigint)::int AS length
+                FROM log_chunk WHERE token = (
+                    SELECT max(token) FROM log_stream WHERE run = $1 AND file = $2
+                ) ORDER BY at DESC LIMIT 8
+            ) AS last ORDER BY at DESC";
+        let values: Values<'_> = &[&run, &file, &int(most)];
+        let chunks = self.beside(|session| {
+            session.all(query, values, |row| {
+                let chunk = LogChunk { token: row.int(0)?, at: row.int(1)?, bytes: row.value(3)? };
+                Ok((chunk, row.value(2)?))
+            })
+        })?;
+        Ok(joined(chunks, usize::try_from(most).unwrap_or(usize::MAX)))
+    }
+
     fn after(
         &mut self,
         run: &str,
@@ -145,6 +185,24 @@ fn put(session: &Session, batch: &LogBatch) -> Result<(), StoreError> {
         let _ = session.batch("ROLLBACK");
     }
     put
+}
+
+/// Joins the ends of chunks, the last one first, up to the first that lacks its beginning or is not followed by
+/// the next one.
+fn joined(chunks: Vec<(LogChunk, bool)>, most: usize) -> Option<LogChunk> {
+    let mut chunks = chunks.into_iter();
+    let (mut tail, mut is_whole) = chunks.next()?;
+    for (before, whole) in chunks {
+        if !is_whole || before.at + before.bytes.len() as u64 != tail.at {
+            break;
+        }
+        let bytes = [before.bytes, tail.bytes].concat();
+        (tail, is_whole) = (LogChunk { bytes, ..before }, whole);
+    }
+    let surplus = tail.bytes.len().saturating_sub(most);
+    tail.bytes.drain(..surplus);
+    tail.at += surplus as u64;
+    Some(tail)
 }
 
 /// Returns what of a chunk is behind a position: the chunk may have grown since it was read.

@@ -385,6 +385,23 @@ fn a_log_is_what_orders_have_printed_one_after_the_other() {
 }
 
 #[test]
+fn the_end_of_a_log_is_found_without_reading_it() {
+    let Some(mut store) = with_runs(&["abc"]) else { return };
+    let streams = vec![stream(7, "abc", "a"), stream(9, "abc", "a"), stream(8, "abc", "b")];
+    let chunks =
+        vec![chunk(7, 0, "earlier"), chunk(9, 0, "ab"), chunk(9, 4, "ef"), chunk(9, 6, "gh")];
+    let batch = LogBatch { streams, chunks, left_out: Vec::new() };
+    logs(&mut store).put(&batch).expect("the store works");
+    let ends = logs(&mut store).ends("abc", &["a", "b", "c"]).expect("the store works");
+    assert_eq!(ends, [("a".to_owned(), LogPosition { token: 9, at: 8 })]);
+    let mut tail = |file, most| logs(&mut store).tail("abc", file, most).expect("the store works");
+    assert_eq!(tail("a", 1), Some(chunk(9, 7, "h")));
+    assert_eq!(tail("a", 3), Some(chunk(9, 5, "fgh")));
+    assert_eq!(tail("a", 100), Some(chunk(9, 4, "efgh")), "what is before was left out");
+    assert_eq!((tail("b", 100), tail("c", 100)), (None, None));
+}
+
+#[test]
 fn logs_of_runs_and_steps_are_deleted_bit_by_bit() {
     let Some(mut store) = with_runs(&["abc", "xyz"]) else { return };
     let batch = |run: &str, first: u64, many: u64| LogBatch {

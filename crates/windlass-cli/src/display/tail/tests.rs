@@ -1,4 +1,4 @@
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 
 use super::*;
@@ -24,7 +24,9 @@ impl Log {
 
 fn lines(tail: &mut Tail, until: Until) -> Vec<u8> {
     let mut seen = Vec::new();
-    while tail.lines(until, &mut |piece| seen.extend_from_slice(piece)).expect("it can be read") {}
+    let mut logs = ShownLogs::on_this_machine();
+    let mut take = |piece: &[u8]| seen.extend_from_slice(piece);
+    while tail.lines(&mut logs, until, &mut take).expect("it can be read") {}
     seen
 }
 
@@ -47,34 +49,53 @@ fn a_line_longer_than_any_buffer_comes_whole() {
     let log = Log::new();
     let mut tail = Tail::new(&log.path());
     let long = vec![b'x'; 3 * TURN as usize + 17];
+    for before in ["", "short\n", "two\nlines\n"] {
+        log.append(before);
+        log.append(&long);
+        assert_eq!(lines(&mut tail, Until::Now), before.as_bytes());
+        assert!(tail.rest.capacity() <= SPARE, "it is not kept");
+        log.append("\nnext\nla");
+        let seen = lines(&mut tail, Until::Now);
+        assert_eq!(seen.len(), long.len() + "\nnext\n".len());
+        assert!(seen.starts_with(&long) && seen.ends_with(b"x\nnext\n"));
+        log.append("st\n");
+        assert_eq!(lines(&mut tail, Until::Now), b"last\n");
+    }
     log.append(&long);
     assert_eq!(lines(&mut tail, Until::Now), b"");
-    log.append("\nnext");
-    let seen = lines(&mut tail, Until::Now);
-    assert_eq!((seen.len(), seen.last()), (long.len() + 1, Some(&b'\n')));
-    assert_eq!(lines(&mut tail, Until::TheEnd), b"next");
+    assert_eq!(lines(&mut tail, Until::TheEnd), long, "also without an end");
+    assert_eq!(lines(&mut tail, Until::TheEnd), b"");
 }
 
 #[test]
 fn no_turn_is_longer_than_its_share() {
     let log = Log::new();
     log.append(b"0123456\n".repeat(TURN as usize / 4));
-    let mut tail = Tail::new(&log.path());
+    let (mut tail, mut logs) = (Tail::new(&log.path()), ShownLogs::on_this_machine());
     let mut seen = 0;
-    let more = tail.lines(Until::Now, &mut |piece| seen += piece.len()).expect("it can be read");
+    let more = tail
+        .lines(&mut logs, Until::Now, &mut |piece| seen += piece.len())
+        .expect("it can be read");
     assert_eq!((more, seen as u64), (true, TURN));
-    let more = tail.bytes(Until::Now, &mut |piece| seen += piece.len()).expect("it can be read");
+    let more = tail
+        .bytes(&mut logs, Until::Now, &mut |piece| seen += piece.len())
+        .expect("it can be read");
+    assert_eq!((more, seen as u64), (true, 2 * TURN));
+    let more = tail
+        .bytes(&mut logs, Until::Now, &mut |piece| seen += piece.len())
+        .expect("it can be read");
     assert_eq!((more, seen as u64), (false, 2 * TURN));
 }
 
 #[test]
 fn bytes_come_as_they_are() {
     let log = Log::new();
-    let mut tail = Tail::new(&log.path());
+    let (mut tail, mut logs) = (Tail::new(&log.path()), ShownLogs::on_this_machine());
     let mut seen = Vec::new();
     for part in [&b"half a li"[..], b"ne\r\x1b[2J\xff", b"\0"] {
         log.append(part);
-        tail.bytes(Until::Now, &mut |piece| seen.extend_from_slice(piece)).expect("it can be read");
+        tail.bytes(&mut logs, Until::Now, &mut |piece| seen.extend_from_slice(piece))
+            .expect("it can be read");
     }
     assert_eq!(seen, b"half a line\r\x1b[2J\xff\0");
 }
@@ -103,9 +124,10 @@ fn every_line_has_its_prefix() {
 #[test]
 fn the_last_line_is_not_blank() {
     let log = Log::new();
-    let check = |text: &[u8], expected: &str| {
+    let mut logs = ShownLogs::on_this_machine();
+    let mut check = |text: &[u8], expected: &str| {
         fs::write(log.path(), text).expect("it can be written");
-        assert_eq!(last_line(&log.path()).expect("it can be read"), expected);
+        assert_eq!(last_line(&mut logs, &log.path()).expect("it can be read"), expected);
     };
     check(b"", "");
     check(b"one\ntwo\n", "two");
@@ -114,7 +136,7 @@ fn the_last_line_is_not_blank() {
     check(b"10%\r20%\r", "20%");
     check(b"\x1b[1mbold\x1b[0m \xff\x1b]0;title\x07 end\n", "bold \u{fffd} end");
     check(&b"x".repeat(100_000), &"x".repeat(WINDOW as usize));
-    assert_eq!(last_line(Path::new("/nowhere/at/all")).expect("that is no mistake"), "");
+    assert_eq!(last_line(&mut logs, Path::new("/nowhere/at/all")).expect("that is no mistake"), "");
 }
 
 #[test]
