@@ -251,7 +251,11 @@ struct AttemptJson<'a> {
     why: Option<&'a str>,
     peak_kib: Option<u64>,
     cpu_ms: Option<u64>,
-    log: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<&'a str>,
+    /// None if it is on another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<String>,
 }
 
 impl<'a> StepJson<'a> {
@@ -271,7 +275,7 @@ impl<'a> StepJson<'a> {
             ended: step.ended_ms(),
             retry_at,
             why: last.and_then(|attempt| attempt.why.as_deref()),
-            attempts: step.attempts.iter().map(AttemptJson::of).collect(),
+            attempts: step.attempts.iter().map(|own| AttemptJson::of(view, own)).collect(),
         }
     }
 
@@ -282,7 +286,7 @@ impl<'a> StepJson<'a> {
 }
 
 impl<'a> AttemptJson<'a> {
-    fn of(attempt: &'a AttemptView) -> Self {
+    fn of(view: &RunView, attempt: &'a AttemptView) -> Self {
         Self {
             attempt: attempt.number,
             started: attempt.started_ms,
@@ -293,7 +297,8 @@ impl<'a> AttemptJson<'a> {
             why: attempt.why.as_deref(),
             peak_kib: attempt.peak_kib,
             cpu_ms: attempt.cpu_ms,
-            log: attempt.log.display().to_string(),
+            worker: attempt.worker.as_deref(),
+            log: view.log_here(attempt).map(|log| log.display().to_string()),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 
+use serde_json::Value;
 use windlass_sim::postgres::Server;
 
 use crate::bench::{Bench, eventually, stderr, stdout};
@@ -137,6 +138,25 @@ fn a_log_is_followed_from_anywhere_while_it_grows() {
         "{}",
         fleet.bench.read("followed")
     );
+}
+
+#[test]
+fn a_path_of_a_log_is_shown_only_where_that_is_and_the_worker_everywhere() {
+    let Some(fleet) = Fleet::with("[step.a]\nrun = 'echo out'\n") else { return };
+    let run = fleet.submit();
+    fleet.says("user", &["wait", &run]);
+    let attempt = |place: &str| {
+        let said = fleet.says(place, &["show", "--json", &run]);
+        said.lines().for_each(check_line);
+        let step = said.lines().find(|line| line.contains("step_view")).expect("a line");
+        let step: Value = serde_json::from_str(step).expect("an object");
+        step["attempts"][0].clone()
+    };
+    let (here, elsewhere) = (attempt("worker"), attempt("user"));
+    assert_eq!((&here["worker"], &elsewhere["worker"]), (&"one".into(), &"one".into()));
+    let path = here["log"].as_str().expect("a path");
+    assert_eq!(fs::read_to_string(path).expect("it is here"), "out\n");
+    assert_eq!(elsewhere.get("log"), None);
 }
 
 /// Two steps: one that prints before and after the test wants it to, and one that fails.

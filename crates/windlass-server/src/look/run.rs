@@ -46,6 +46,8 @@ pub struct RunView {
     pub(super) waits: Vec<GuardWait>,
     /// The slots of the workers, for a run that was submitted to a service.
     pub(super) slots: Option<Slots>,
+    /// Whether its logs may be on other machines.
+    may_be_elsewhere: bool,
 }
 
 /// The state of a run.
@@ -191,6 +193,7 @@ impl RunView {
             works,
             waits,
             slots: workers.map(|(_, slots)| slots),
+            may_be_elsewhere: seen.may_be_elsewhere,
         })
     }
 
@@ -216,6 +219,13 @@ impl RunView {
     #[must_use]
     pub fn command(&self, place: usize) -> String {
         self.schedule.step(self.work(place)).execution.run.to_string()
+    }
+
+    /// Returns the path of an attempt's log, unless that is on another machine.
+    #[must_use]
+    pub fn log_here<'a>(&self, attempt: &'a AttemptView) -> Option<&'a Path> {
+        let log = Some(attempt.log.as_path());
+        log.filter(|log| !self.may_be_elsewhere || log.exists())
     }
 
     /// Returns how many steps may run at once, if the run limits that.
@@ -288,6 +298,7 @@ pub(super) struct Seen {
     /// The workers, for a run that was submitted to a service.
     workers: Option<(SharedCapacity, Slots)>,
     now_ms: i64,
+    may_be_elsewhere: bool,
 }
 
 impl Seen {
@@ -317,6 +328,7 @@ impl Seen {
                 None => None,
             },
             now_ms: transaction.now().wall_ms,
+            may_be_elsewhere: transaction.now().frame.is_shared(),
             run,
         })
     }
@@ -407,10 +419,12 @@ impl Journal<'_> {
                 continue;
             }
             let own = attempts.entry(work).or_default();
-            let told = own.get(&view.number).and_then(|told| told.end);
-            if told == Some(AttemptEnd::Retry) {
-                // The run was interrupted between this attempt and the next one.
-                view.end = told;
+            if let Some(told) = own.remove(&view.number) {
+                view.worker = told.worker;
+                if told.end == Some(AttemptEnd::Retry) {
+                    // The run was interrupted between this attempt and the next one.
+                    view.end = told.end;
+                }
             }
             own.insert(view.number, view);
         }
@@ -461,12 +475,14 @@ impl Journal<'_> {
         let mut attempts: BTreeMap<WorkId, BTreeMap<u32, AttemptView>> = BTreeMap::new();
         for fact in facts {
             match fact.what {
-                Happening::Started { work, attempt, .. } => {
+                Happening::Started { work, attempt, worker } => {
                     if self.schedule.known_step(work).is_none() {
                         continue;
                     }
                     let grant = Grant { work, attempt };
-                    let view = self.begun(grant, millis(fact.at));
+                    let worker = worker.and_then(|at| self.schedule.engine().worker_name(at));
+                    let worker = worker.map(str::to_owned);
+                    let view = AttemptView { worker, ..self.begun(grant, millis(fact.at)) };
                     attempts.entry(work).or_default().insert(attempt, view);
                 }
                 Happening::Ended { work, attempt, ending } => {
@@ -502,6 +518,7 @@ impl Journal<'_> {
             why: None,
             peak_kib: None,
             cpu_ms: None,
+            worker: None,
             log: log_path(self.logs, grant, &self.schedule.step(grant.work).name),
         }
     }

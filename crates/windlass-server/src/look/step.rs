@@ -126,7 +126,9 @@ pub struct AttemptView {
     pub peak_kib: Option<u64>,
     /// The processor time that its processes used, in milliseconds.
     pub cpu_ms: Option<u64>,
-    /// Where its output is.
+    /// The worker that has executed it, of a submitted run.
+    pub worker: Option<String>,
+    /// Where its output is, on the machine that has executed it.
     pub log: PathBuf,
 }
 
@@ -198,6 +200,7 @@ mod tests {
             why: None,
             peak_kib: None,
             cpu_ms: None,
+            worker: None,
             log: PathBuf::new(),
         }
     }
