@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
-use windlass_server::{LimitKind, RunView, run_names};
+use windlass_server::service::{SeenWorker, workers as all_workers};
+use windlass_server::{LimitKind, RunView, run_names, some_of};
 
 use crate::arguments::{Arguments, Shell};
 use crate::exit::Exit;
@@ -23,6 +24,8 @@ use crate::state;
 const VARIABLE: &str = "WINDLASS_COMPLETE";
 /// The maximum number of runs to offer.
 const OFFERED: usize = 50;
+/// How many of the workers with a label are named.
+const FEW: usize = 3;
 
 pub(crate) fn completions(shell: Shell) -> Result<Exit, Box<dyn Error>> {
     let completer: &dyn EnvCompleter = match shell {
@@ -58,6 +61,16 @@ pub(crate) fn limits() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offer_limits(word).unwrap_or_default())
 }
 
+/// Offers the workers of the store.
+pub(crate) fn workers() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offer_workers(word).unwrap_or_default())
+}
+
+/// Offers the labels that workers of the store have.
+pub(crate) fn labels() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offer_labels(word).unwrap_or_default())
+}
+
 /// Offers `RUN/STEP`.
 pub(crate) fn steps() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offer_targets(word, "/"))
@@ -91,6 +104,35 @@ fn offer_limits(word: &OsStr) -> Result<Vec<CompletionCandidate>, Box<dyn Error>
     let fitting = limits.into_iter().filter(|(name, _)| name.starts_with(word));
     let offer = |(name, kind): (String, LimitKind)| {
         CompletionCandidate::new(name).help(Some(amount_text(kind.amount()).into()))
+    };
+    Ok(fitting.map(offer).collect())
+}
+
+fn offer_workers(word: &OsStr) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
+    let word = word.to_str().unwrap_or_default();
+    let mut store = state::existing(asked_state().as_deref())?;
+    let workers = all_workers(&mut store)?.into_iter();
+    let offer = |seen: SeenWorker| {
+        let help = format!("{}, {}", seen.word(), seen.about.machine);
+        CompletionCandidate::new(seen.worker.life.worker).help(Some(help.into()))
+    };
+    Ok(workers.filter(|seen| seen.worker.life.worker.starts_with(word)).map(offer).collect())
+}
+
+fn offer_labels(word: &OsStr) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
+    let word = word.to_str().unwrap_or_default();
+    let mut store = state::existing(asked_state().as_deref())?;
+    let mut labels: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for seen in all_workers(&mut store)? {
+        for (key, value) in &seen.equipment.labels {
+            let workers = labels.entry(format!("{key}={value}")).or_default();
+            workers.push(seen.worker.life.worker.clone());
+        }
+    }
+    let fitting = labels.into_iter().filter(|(label, _)| label.starts_with(word));
+    let offer = |(label, workers): (String, Vec<String>)| {
+        CompletionCandidate::new(label)
+            .help(Some(some_of(workers.iter().map(String::as_str), FEW).into()))
     };
     Ok(fitting.map(offer).collect())
 }

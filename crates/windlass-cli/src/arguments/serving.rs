@@ -12,6 +12,7 @@ use windlass_workflow::{format_size, parse_size};
 use super::RunArguments;
 use super::limits::size;
 use super::values::{duration, slots};
+use crate::completions;
 
 /// The least number of bytes of a log that a database keeps.
 const LEAST_KEPT_LOG: u32 = 64 << 10;
@@ -65,7 +66,7 @@ pub(crate) enum Unit {
 #[derive(Args)]
 pub(crate) struct WorkerArguments {
     /// The name of the worker; each worker of a store has its own [default: the name of the host]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completions::workers())]
     pub(crate) name: Option<String>,
 
     /// Guard the worker that has started this process
@@ -84,19 +85,19 @@ pub(crate) enum WorkersVerb {
     /// Have workers take no new steps, and leave when those that they execute have ended
     Drain {
         /// The names of the workers
-        #[arg(required = true, value_name = "NAME")]
+        #[arg(required = true, value_name = "NAME", add = completions::workers())]
         names: Vec<String>,
     },
     /// Have workers take no new steps, and stay
     Cordon {
         /// The names of the workers
-        #[arg(required = true, value_name = "NAME")]
+        #[arg(required = true, value_name = "NAME", add = completions::workers())]
         names: Vec<String>,
     },
     /// Let workers take steps again
     Uncordon {
         /// The names of the workers
-        #[arg(required = true, value_name = "NAME")]
+        #[arg(required = true, value_name = "NAME", add = completions::workers())]
         names: Vec<String>,
     },
 }
@@ -117,7 +118,7 @@ pub(crate) struct ServiceArguments {
     items: Vec<(String, Vec<String>)>,
 
     /// Give the worker a label: on = { KEY = "VALUE" } sends a step to a worker that has it
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, add = completions::labels())]
     labels: Vec<(String, String)>,
 
     /// Keep the first and the last half of this much of each log in the database of the store

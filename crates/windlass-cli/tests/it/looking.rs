@@ -2,7 +2,7 @@
 //! own. `TRYCMD=overwrite cargo test -p windlass-cli looking` writes the current output, for you to read.
 
 pub(crate) mod json;
-mod shells;
+pub(crate) mod shells;
 pub(crate) mod stage;
 mod steering;
 

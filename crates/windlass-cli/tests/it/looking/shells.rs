@@ -7,7 +7,7 @@ use super::stage::{NIGHTLY, Stage};
 use crate::bench::{Bench, repository, stderr, stdout};
 
 /// Returns the completions for the last of `words`.
-fn offered(bench: &Bench, words: &[&str]) -> Vec<String> {
+pub(crate) fn offered(bench: &Bench, words: &[&str]) -> Vec<String> {
     let mut command = bench.command(&["--", "windlass"]);
     command.args(words).env("WINDLASS_COMPLETE", "fish");
     let output = command.output().expect("the binary runs");

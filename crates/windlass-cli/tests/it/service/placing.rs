@@ -4,6 +4,7 @@ use super::*;
 use crate::looking::json::check_line;
 
 /// Starts a scheduler, and a worker for each of these lists of arguments.
+use crate::looking::shells::offered;
 fn service(flow: &str, workers: &[&[&str]]) -> Service {
     let mut service = Service::new(flow);
     service.start(&["serve", "--no-worker"]);
@@ -42,6 +43,21 @@ fn what_a_worker_has_is_listed() {
 
 #[test]
 fn a_step_goes_to_a_worker_with_its_labels_and_resources_and_gets_its_items() {
+#[test]
+fn a_shell_is_offered_workers_and_labels() {
+    let service = service("", &[GPU, PLAIN]);
+    let offered = |words: &[&str]| offered(&service.bench, words);
+    for verb in ["drain", "cordon", "uncordon"] {
+        assert_eq!(offered(&["workers", verb, ""]), ["gpu-1", "plain"]);
+    }
+    assert_eq!(offered(&["workers", "drain", "gpu-1", "p"]), ["plain"]);
+    assert_eq!(offered(&["worker", "--name", "g"]), ["gpu-1"]);
+    for verb in ["worker", "serve"] {
+        assert_eq!(offered(&[verb, "--label", ""]), ["zone=a", "zone=b"]);
+        assert_eq!(offered(&[verb, "--label", "zone=b"]), ["zone=b"]);
+    }
+}
+
     let flow = "[step.a]\nuse = { \"worker.gpu\" = 1 }\nrun = 'echo $WINDLASS_WORKER_GPU > a; \
                 until test -e b; do sleep 0.02; done'\n\
                 [step.b]\nuse = { \"worker.gpu\" = 1 }\nrun = 'until test -s a; do sleep 0.02; done; \
