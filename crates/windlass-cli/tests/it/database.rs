@@ -230,6 +230,45 @@ fn a_worker_that_was_asked_to_end_does_not_begin_again_when_its_life_is_over() {
 }
 
 #[test]
+fn a_log_is_complete_after_the_database_was_away_while_its_step_printed() {
+    let Some(server) = Server::own() else { return };
+    let (bench, url) = (Bench::new(), server.new_store());
+    let print = |from: u32| format!("seq {from} {}; touch printed-{from}", from + 19_999);
+    let wait = |file: &str| format!("until test -e {file}; do sleep 0.01; done");
+    let run = [print(1), wait("two"), print(20_001), wait("three"), print(40_001)].join("; ");
+    bench.write("flow.toml", &format!("[step.a]\nrun = '{run}'\n"));
+    ends_with(&bench, 0, &url, &["store", "init"]);
+    let command = |home: &str, arguments: &[&str]| {
+        let mut command = bench.command(&[&["--state", &url], arguments].concat());
+        command.env("XDG_STATE_HOME", bench.path(home)).stderr(Stdio::null());
+        command
+    };
+    let start = |arguments: &[&str]| command("home", arguments).spawn().expect("it runs");
+    let services = [start(&["serve", "--no-worker"]), start(&["worker", "--name", "one"])];
+    let submitted = ends_with(&bench, 0, &url, &["submit", "flow.toml"]);
+    let run = submitted.lines().next().expect("its id");
+    let log = || {
+        let printed = command("elsewhere", &["log", run]).output().expect("it runs");
+        let printed = stdout(&printed);
+        printed.split_once(" <==\n").map(|(_, log)| log.to_owned()).unwrap_or_default()
+    };
+    let numbers = |to: u32| (1..=to).map(|number| format!("{number}\n")).collect::<String>();
+    eventually("the first part is sent", || log() == numbers(20_000));
+    server.crash();
+    bench.write("two", "");
+    eventually("the second part is sent", || log() == numbers(40_000));
+    let suspended = Suspended::server(&server);
+    bench.write("three", "");
+    bench.await_file("printed-40001");
+    drop(suspended);
+    ends_with(&bench, 0, &url, &["wait", run]);
+    eventually("the end is sent", || log() == numbers(60_000));
+    for mut service in services {
+        service.kill().and_then(|()| service.wait()).expect("it can be killed");
+    }
+}
+
+#[test]
 fn a_url_that_cannot_be_used_is_refused_without_showing_its_password() {
     let bench = Bench::new();
     for (url, code, why) in [
