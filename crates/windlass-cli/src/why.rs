@@ -3,25 +3,24 @@
 use std::error::Error;
 use std::path::Path;
 
-use serde::Serialize;
-use windlass_server::{
-    Explanation, HolderView, RunState, RunView, StepExplanation, Store, WaitReason,
-};
+use windlass_server::{Explanation, RunState, RunView, StepExplanation, Store, WaitReason};
 
 use crate::arguments::{Form, StepTarget, WhyArguments};
 use crate::exit::Exit;
-use crate::look::{json_word, running_shown};
-use crate::output::{json, print};
+use crate::look::running_shown;
+use crate::output::print;
 use crate::ps::names;
 use crate::state;
 use crate::style::{Style, plain};
 use crate::times::Times;
 
+mod json;
 mod short;
 mod words;
 
+use self::json::WhyJson;
 use self::short::short;
-use self::words::{Words, label};
+use self::words::Words;
 
 /// The maximum number of steps to explain.
 const SHOWN: usize = 50;
@@ -41,7 +40,7 @@ pub(crate) fn why(
     let words = |step| Words { why: &why, step, times: &times };
     match form {
         Form::Json => {
-            let line = |step| json("why", &WhyJson::of(&words(step)));
+            let line = |step| WhyJson::of(&words(step)).line();
             print(&why.steps.iter().map(line).collect::<String>());
         }
         Form::Text if why.steps.is_empty() => eprintln!("{}", nothing(&why.view)),
@@ -128,145 +127,4 @@ fn text(words: &Words<'_>, style: &Style) -> String {
         text += &format!("{line}\n");
     }
     text
-}
-
-/// The explanation of a step, for programs.
-#[derive(Serialize)]
-struct WhyJson<'a> {
-    run: &'a str,
-    step: &'a str,
-    state: &'static str,
-    text: String,
-    reasons: Vec<ReasonJson<'a>>,
-    causes: Vec<CauseJson<'a>>,
-    may_start_in_ms: Option<i64>,
-    usually_ms: Option<i64>,
-}
-
-/// A reason, with the fields of its kind.
-#[derive(Default, Serialize)]
-struct ReasonJson<'a> {
-    kind: &'static str,
-    text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    condition: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ahead: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holders: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wanted: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    free: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    escalated: Option<bool>,
-}
-
-/// A step that has blocked another.
-#[derive(Serialize)]
-struct CauseJson<'a> {
-    step: &'a str,
-    state: &'static str,
-    through: Vec<&'a str>,
-}
-
-impl<'a> WhyJson<'a> {
-    fn of(words: &Words<'a>) -> Self {
-        let Words { why, step: explained, .. } = *words;
-        let step = &why.view.steps[explained.place];
-        let name = |place: &usize| why.view.steps[*place].name.as_str();
-        let cause = |cause: &'a windlass_server::Cause| CauseJson {
-            step: name(&cause.place),
-            state: json_word(why.view.steps[cause.place].state),
-            through: cause.through.iter().map(name).collect(),
-        };
-        Self {
-            run: &why.view.run.id,
-            step: &step.name,
-            state: json_word(step.state),
-            text: words.head(),
-            reasons: explained.reasons.iter().map(|reason| reason_json(words, reason)).collect(),
-            causes: explained.causes.iter().map(cause).collect(),
-            may_start_in_ms: why.estimate(explained).map(|estimate| estimate.in_ms),
-            usually_ms: explained.expected.map(|expected| expected.median_ms),
-        }
-    }
-}
-
-fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> {
-    let text = words.reason(reason);
-    let base = |kind| ReasonJson { kind, text, ..ReasonJson::default() };
-    match reason {
-        WaitReason::Interrupted => base("interrupted"),
-        WaitReason::RunPaused | WaitReason::Paused => base("paused"),
-        WaitReason::NoScheduler => base("no_scheduler"),
-        WaitReason::Scheduler { .. } => base("scheduler"),
-        WaitReason::Workers { holders, .. } => {
-            ReasonJson { holders: Some(holders.clone()), ..base("workers") }
-        }
-        WaitReason::NoWorker { .. } => base("worker"),
-        WaitReason::Step { place, kind } => ReasonJson {
-            name: Some(&words.why.view.steps[*place].name),
-            condition: Some(kind.word()),
-            ..base("step")
-        },
-        WaitReason::Guard { guard, since_ms, escalated, .. } => ReasonJson {
-            name: Some(guard),
-            since: Some(*since_ms),
-            escalated: Some(*escalated),
-            ..base("guard")
-        },
-        WaitReason::Time { at_ms } => ReasonJson { at: Some(*at_ms), ..base("time") },
-        WaitReason::Gate { guards } => {
-            ReasonJson { name: guards.first().map(String::as_str), ..base("gate") }
-        }
-        WaitReason::Retry { at_ms, attempt } => {
-            ReasonJson { at: Some(*at_ms), attempt: Some(*attempt), ..base("retry") }
-        }
-        WaitReason::Resource { name, wanted, free, holders, .. } => ReasonJson {
-            name: Some(name),
-            wanted: Some(wanted.to_string()),
-            free: Some(free.to_string()),
-            holders: Some(holders.clone()),
-            ..base("resource")
-        },
-        WaitReason::Rate { name, wanted, at_ms } => ReasonJson {
-            name: Some(name),
-            wanted: Some(wanted.to_string()),
-            at: *at_ms,
-            ..base("rate")
-        },
-        WaitReason::Queue { ahead, first } => {
-            ReasonJson { ahead: Some(*ahead), name: Some(first), ..base("queue") }
-        }
-        WaitReason::Name { name, holders, ahead, since_ms } => ReasonJson {
-            name: Some(name.text()),
-            since: Some(*since_ms),
-            ahead: Some(ahead.len()),
-            holders: Some(holders.iter().map(called).collect()),
-            ..base(name.kind())
-        },
-        WaitReason::Limit { name, wanted, free, holders, ahead, .. } => ReasonJson {
-            name: Some(name),
-            wanted: Some(wanted.to_string()),
-            free: Some(free.to_string()),
-            ahead: Some(ahead.len()),
-            holders: Some(holders.iter().map(called).collect()),
-            ..base("limit")
-        },
-        _ => base("starting"),
-    }
-}
-
-/// Returns the name of a holder for programs.
-fn called(holder: &HolderView) -> String {
-    label(holder).id()
 }

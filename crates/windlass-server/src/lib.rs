@@ -111,8 +111,8 @@ pub use size::fits;
 pub use users::user_name;
 
 pub use windlass_core::{
-    Amount, Answer, EdgeKind, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken,
-    Timestamp, Token, Unprintable, WorkState, WorkerKind, is_unprintable, nearest, some_of,
+    Amount, Answer, EdgeKind, Hold as NameHold, HolderId, Lack, LeaseTerms, Name, Need, Presence,
+    Taken, Timestamp, Token, Unprintable, WorkState, WorkerKind, is_unprintable, nearest, some_of,
 };
 pub use windlass_store::{
     Access, AttemptEnd, Blocker, CheckedRights, Event, HoldState, Leftover, LimitError, LimitItems,

@@ -1,10 +1,12 @@
 //! Steps go to workers that have what they ask for, and a run says why none has.
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::looking::json::check_line;
+use crate::looking::shells::offered;
 
 /// Starts a scheduler, and a worker for each of these lists of arguments.
-use crate::looking::shells::offered;
 fn service(flow: &str, workers: &[&[&str]]) -> Service {
     let mut service = Service::new(flow);
     service.start(&["serve", "--no-worker"]);
@@ -42,8 +44,6 @@ fn what_a_worker_has_is_listed() {
 }
 
 #[test]
-fn a_step_goes_to_a_worker_with_its_labels_and_resources_and_gets_its_items() {
-#[test]
 fn a_shell_is_offered_workers_and_labels() {
     let service = service("", &[GPU, PLAIN]);
     let offered = |words: &[&str]| offered(&service.bench, words);
@@ -58,6 +58,8 @@ fn a_shell_is_offered_workers_and_labels() {
     }
 }
 
+#[test]
+fn a_step_goes_to_a_worker_with_its_labels_and_resources_and_gets_its_items() {
     let flow = "[step.a]\nuse = { \"worker.gpu\" = 1 }\nrun = 'echo $WINDLASS_WORKER_GPU > a; \
                 until test -e b; do sleep 0.02; done'\n\
                 [step.b]\nuse = { \"worker.gpu\" = 1 }\nrun = 'until test -s a; do sleep 0.02; done; \
@@ -110,6 +112,18 @@ fn why_says_what_each_kind_of_worker_lacks() {
                     plain has no gpu (the step takes 1)";
     let why = || service.shown(&["why", &format!("{run}/b")]);
     eventually("it waits for a GPU", || why().contains(expected));
+    let json = service.shown(&["why", "--json", &format!("{run}/b")]);
+    json.lines().for_each(check_line);
+    let json: Value = serde_json::from_str(&json).expect("an object");
+    let reasons = json["reasons"].as_array().expect("a list");
+    let worker = reasons.iter().find(|reason| reason["kind"] == "worker").expect("it is there");
+    let expected = json!([
+        {"workers": ["gpu-1"], "lacks":
+            [{"kind": "free", "name": "gpu", "wanted": "1", "free": "0", "reserved": "0"}]},
+        {"workers": ["plain"], "lacks":
+            [{"kind": "total", "name": "gpu", "wanted": "1", "total": "0"}]},
+    ]);
+    assert_eq!(worker["kinds"], expected);
     service.bench.write("go", "");
     service.wait(&run, 0);
 }
