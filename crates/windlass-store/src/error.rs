@@ -183,6 +183,22 @@ pub enum StoreError {
         /// What has happened to the connection.
         why: String,
     },
+    /// The database has no room for a write: on its disk, in its memory, or within one of its settings.
+    #[error("database {database} has no room: {why}")]
+    DatabaseFull {
+        /// The URL of the database, without a password.
+        database: String,
+        /// What it said.
+        why: String,
+    },
+    /// A pooler is between this process and the database, and gives each transaction another session of the server.
+    #[error(
+        "database {database} is behind a pooler that gives each transaction another session of the server, so wake-ups, time limits and prepared statements are lost or reach others; connect to the server itself, or set pool_mode = session"
+    )]
+    Pooled {
+        /// The URL of the database, without a password.
+        database: String,
+    },
     /// The database has no store, and the caller did not want to create one.
     #[error(
         "there is no store in database {database}; create it with: windlass store init --state '{database}'"
@@ -311,6 +327,18 @@ impl StoreError {
         let is_other =
             matches!(self, StoreError::IndexLost { .. } | StoreError::NewerVersion { .. });
         is_other || self.is_lost()
+    }
+
+    /// Returns whether the store is a database that could not be used at that moment, so that trying again may
+    /// help.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        matches!(
+            self,
+            StoreError::DatabaseAway { .. }
+                | StoreError::DatabaseFull { .. }
+                | StoreError::Unanswered { .. }
+        )
     }
 
     /// Returns whether the disk is full.

@@ -106,10 +106,15 @@ impl Postgres {
         Self::connect(Arc::new(Target::parse(url)?), Listener::default(), Haste::USUAL)
     }
 
-    /// Creates a store in the database that `url` names, unless there is one, and opens it.
+    /// Creates a store in the database that `url` names, unless there is one, and opens it. Refuses a pooler that
+    /// changes sessions between transactions.
     pub fn create(url: &str) -> Result<Self, StoreError> {
         let target = Target::parse(url)?;
-        schema::prepare(&Haste::USUAL.open(&target)?, &target)?;
+        let session = Haste::USUAL.open(&target)?;
+        if examine::is_pooled(&session, &target)? {
+            return Err(StoreError::Pooled { database: target.to_string() });
+        }
+        schema::prepare(&session, &target)?;
         Self::open(url)
     }
 
@@ -226,8 +231,10 @@ impl Backend for Postgres {
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Repeatable(error)) => error,
             };
-            let is_away = self.session.as_ref().is_none_or(Session::is_closed);
-            let oldest = self.session.as_ref().and_then(oldest_transaction);
+            let is_full = matches!(error, StoreError::DatabaseFull { .. });
+            let is_away = is_full || self.session.as_ref().is_none_or(Session::is_closed);
+            // That others commit says nothing about this wait if there is no room.
+            let oldest = self.session.as_ref().filter(|_| !is_full).and_then(oldest_transaction);
             let wait = wait.get_or_insert_with(|| Wait::start(self.target.to_string()));
             wait.observe(oldest, is_away.then(|| error.to_string()));
             match on_wait(wait) {

@@ -81,7 +81,7 @@ fn now_ms() -> i64 {
 
 /// Returns whether a pooler gives the connection another process of the server while a transaction of another
 /// connection has the one before. Then nothing that was set for a session is there any more.
-fn is_pooled(session: &Session, target: &Arc<Target>) -> Result<bool, StoreError> {
+pub(super) fn is_pooled(session: &Session, target: &Target) -> Result<bool, StoreError> {
     let pid = |session: &Session| {
         session.one("SELECT pg_backend_pid()::bigint", &[], |row| row.value::<i64>(0))
     };

@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Returns whether the last transaction has failed in a way that a repetition may mend: the
-    /// connection was lost, or another transaction got in the way.
+    /// connection was lost, another transaction got in the way, or the server had no room.
     pub(super) fn is_repeatable(&self) -> bool {
         self.is_repeatable.get() || self.is_closed()
     }
@@ -200,10 +200,12 @@ impl Session {
             SqlState::T_R_SERIALIZATION_FAILURE,
             SqlState::T_R_DEADLOCK_DETECTED,
         ];
-        if error.code().is_some_and(|code| REPEATABLE.contains(code)) {
+        let is_turned_away = error.code().is_some_and(|code| REPEATABLE.contains(code));
+        let error = super::target::error(&self.database, error);
+        if is_turned_away || matches!(error, StoreError::DatabaseFull { .. }) {
             self.is_repeatable.set(true);
         }
-        super::target::error(&self.database, error)
+        error
     }
 }
 
@@ -254,4 +256,25 @@ pub(super) fn int(number: impl TryInto<i64>) -> i64 {
 /// Returns a number that may be missing in the stored form.
 pub(super) fn int_or_none(number: Option<impl TryInto<i64>>) -> Option<i64> {
     number.map(int)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_sim::postgres::Server;
+
+    use super::*;
+
+    #[test]
+    fn a_session_with_the_statements_of_another_one_is_behind_a_pooler() {
+        let Some(server) = Server::shared() else { return };
+        let target = Target::parse(&server.new_store()).expect("a URL");
+        let session = Session::open(&target, Duration::from_secs(10), None).expect("it opens");
+        // The library numbers the statements of all connections of a process.
+        let taken = "DO $$ BEGIN FOR number IN 0..999 LOOP
+            BEGIN EXECUTE format('PREPARE s%s AS SELECT 1', number);
+            EXCEPTION WHEN duplicate_prepared_statement THEN NULL; END; END LOOP; END $$";
+        session.batch(taken).expect("they can be prepared");
+        let refused = session.one("SELECT 1", &[], |_| Ok(()));
+        assert!(matches!(refused, Err(StoreError::Pooled { .. })), "{refused:?}");
+    }
 }

@@ -14,6 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::StoreError;
@@ -169,14 +170,17 @@ pub fn without_password(url: &str) -> String {
 /// Converts an error of the client, and tells why a connection failed.
 pub(super) fn error(database: &str, error: &tokio_postgres::Error) -> StoreError {
     let (database, why) = (database.to_owned(), reason(error));
-    let is_away = error.is_closed()
-        || error.code().is_none_or(|code| {
-            // The server ends, starts, or has no room for another connection.
-            ["57P01", "57P02", "57P03", "53300"].contains(&code.code())
-        });
-    match is_away {
-        true => StoreError::DatabaseAway { database, why },
-        false => StoreError::Database { database, why },
+    let Some(code) = error.code().map(SqlState::code).filter(|_| !error.is_closed()) else {
+        return StoreError::DatabaseAway { database, why };
+    };
+    match code {
+        // The server ends, starts, or has no room for another connection.
+        "57P01" | "57P02" | "57P03" | "53300" => StoreError::DatabaseAway { database, why },
+        // A prepared statement is there that this session has not prepared, or one is not that it has.
+        "42P05" | "26000" => StoreError::Pooled { database },
+        // It lacks disk, memory or another resource.
+        code if code.starts_with("53") => StoreError::DatabaseFull { database, why },
+        _ => StoreError::Database { database, why },
     }
 }
 
