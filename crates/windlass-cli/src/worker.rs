@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::service::say;
 use crate::state;
 
-/// How long a worker whose life is over waits for a database that is away.
+/// How long a worker waits before it tries again to begin.
 const BEGIN_AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) fn worker(
@@ -48,19 +48,22 @@ pub(crate) fn worker(
     };
     let mut tell = |news: &WorkerNews| tell(&settings, news, form);
     let signals = EndingSignals::watch()?;
-    let mut first = Some(store);
+    let (mut first, mut is_waiting) = (Some(store), false);
     loop {
-        let has_begun = first.is_none();
         let store = first.take().map_or_else(|| state::open(state), Ok);
         let worker = match begin(store, &settings, &mut tell) {
             // It has to go on by itself when the database is back.
-            Err(error) if has_begun && is_away(&*error) => {
+            Err(error) if is_away(&*error) => {
+                if !std::mem::replace(&mut is_waiting, true) {
+                    tell(&WorkerNews::Trouble(error.to_string()));
+                }
                 thread::sleep(BEGIN_AGAIN);
                 continue;
             }
             begun => begun?,
         };
         signals.leave_to_life();
+        is_waiting = false;
         let end = worker.work(&mut tell)?;
         let (event, text) = match end {
             WorkerEnd::LifeOver if signals.end_process() => {
@@ -119,14 +122,14 @@ fn begin(
     Ok(Worker::start(store?, settings.clone(), tell)?)
 }
 
-/// Returns whether a worker cannot begin only because the database is away.
+/// Returns whether a worker cannot begin only because the database cannot be used at the moment. A life whose
+/// beginning was not answered is followed by another.
 fn is_away(error: &(dyn Error + 'static)) -> bool {
-    let away = |error: &StoreError| matches!(error, StoreError::DatabaseAway { .. });
     let of_worker = match error.downcast_ref() {
-        Some(WorkerError::Store(error)) => away(error),
+        Some(WorkerError::Store(error)) => error.is_away(),
         _ => false,
     };
-    of_worker || error.downcast_ref().is_some_and(away)
+    of_worker || error.downcast_ref().is_some_and(StoreError::is_away)
 }
 
 /// Returns the arguments with which this program guards a worker. The directory stands for the store, also

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use windlass_sim::postgres::Server;
+use windlass_sim::postgres::{Server, sql};
 
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 
@@ -227,6 +227,50 @@ fn a_worker_that_was_asked_to_end_does_not_begin_again_when_its_life_is_over() {
     let Some(mut stuck) = Stuck::new() else { return };
     assert_eq!(stuck.end().code(), Some(0), "{}", stuck.said());
     assert!(!stuck.said().contains("begins again"), "{}", stuck.said());
+}
+
+/// Starts a worker, and returns it once a commit of it was not answered. None is answered before
+/// `held_up` is empty.
+fn unanswered_worker(bench: &Bench, url: &str) -> Child {
+    let schema = url.rsplit('=').next().expect("it names one");
+    let hold_up = format!(
+        "CREATE TABLE {schema}.held_up (one INTEGER); INSERT INTO {schema}.held_up VALUES (1);
+         CREATE FUNCTION {schema}.hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+         WHILE EXISTS (SELECT FROM {schema}.held_up) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NULL;
+         END $$;
+         CREATE CONSTRAINT TRIGGER hold_up AFTER INSERT ON {schema}.worker DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION {schema}.hold_up()"
+    );
+    sql(url, &hold_up);
+    let arguments = ["--state", url, "worker", "--name", "one", "--lease", "2s"];
+    let said = fs::File::create(bench.path("said")).expect("a file");
+    let mut command = bench.command(&arguments);
+    let command = command.env("XDG_STATE_HOME", bench.path("home")).stderr(said);
+    let worker = command.spawn().expect("the binary runs");
+    eventually("it is not answered", || bench.read("said").contains("did not answer a commit"));
+    worker
+}
+
+#[test]
+fn a_worker_whose_beginning_is_not_answered_begins_again() {
+    let Some((bench, url)) = bench("[step.a]\nrun = \"true\"") else { return };
+    let mut worker = unanswered_worker(&bench, &url);
+    sql(&url, &format!("DELETE FROM {}.held_up", url.rsplit('=').next().expect("a schema")));
+    eventually("it begins", || bench.read("said").contains("takes steps"));
+    let run = ends_with(&bench, 0, &url, &["run", "--detach", "flow.toml"]);
+    ends_with(&bench, 0, &url, &["wait", run.lines().next().expect("its id")]);
+    worker.kill().and_then(|()| worker.wait()).expect("it can be killed");
+}
+
+#[test]
+fn a_worker_that_cannot_begin_ends_by_a_signal() {
+    let Some((bench, url)) = bench("") else { return };
+    let mut worker = unanswered_worker(&bench, &url);
+    signal(&worker, Signal::TERM);
+    let pid = worker.id().to_string();
+    eventually("it ends", || !runs(&pid));
+    assert_eq!(worker.wait().expect("it has ended").signal(), Some(Signal::TERM.as_raw()));
+    sql(&url, &format!("DELETE FROM {}.held_up", url.rsplit('=').next().expect("a schema")));
 }
 
 #[test]
