@@ -7,7 +7,10 @@ mod clock;
 mod database;
 mod failover;
 mod faults;
+mod full;
+mod history;
 mod network;
+mod suspended;
 
 use std::fs::{self, File};
 use std::process::{Child, Command, Output, Stdio};
@@ -24,23 +27,33 @@ use crate::surroundings;
 
 /// How long leases last here, for schedulers and workers alike.
 const LEASE: &str = "2s";
+/// How long it lasts for a worker that is to notice nothing, also on a busy machine.
+const LONG_LEASE: &str = "30s";
 /// A step that tells where it begins, and ends once the test wants it to. Two at a time leave a note.
 const STEP: &str = r#"
 [step.work]
 run = '''
 exec 9> overlap.lock
 flock -n 9 || echo "$(hostname)" >> overlaps
+me=$(cat /proc/sys/kernel/random/uuid)
+note() { echo "step/1 $me $1 $(cut -d' ' -f1 /proc/uptime)" >> intervals; }
+note begin
 echo "$(hostname) $WINDLASS_ATTEMPT" >> begun
 while [ ! -e go ]; do sleep 0.05; done
 echo "$(hostname)" >> ended
+note end
 '''
 "#;
 /// A command that does the same under a lock, and tells its token.
 const HOLD: &str = r#"
 exec 9> overlap.lock
 flock -n 9 || echo "$(hostname)" >> overlaps
+me=$(cat /proc/sys/kernel/random/uuid)
+note() { echo "lock/1 $me $1 $(cut -d' ' -f1 /proc/uptime)" >> intervals; }
+note begin
 echo "$(hostname) $WINDLASS_FENCE" >> held
 while [ ! -e "go.$(hostname)" ]; do sleep 0.05; done
+note end
 "#;
 
 fn skipped(why: &str) {
@@ -60,6 +73,8 @@ struct Cluster {
     lease: &'static str,
     /// The clocks of the database, and of all other machines.
     clocks: Option<[Clock; 2]>,
+    /// Whether the database has a store, and records what must be true of its past.
+    is_recorded: bool,
     /// What was started, to be reaped.
     children: Vec<Child>,
 }
@@ -109,7 +124,8 @@ impl Cluster {
         let database = Database::new(network.machine("db"), clock)?;
         let url = url_of(&[&database]);
         bench.write("flow.toml", STEP);
-        Some(Self { bench, network, database, url, lease, clocks, children: Vec::new() })
+        let (is_recorded, children) = (false, Vec::new());
+        Some(Self { bench, network, database, url, lease, clocks, is_recorded, children })
     }
 
     /// Sets the clock of the database ahead, and those of all others back, by so many seconds.
@@ -123,6 +139,9 @@ impl Cluster {
     fn machine(&mut self, name: &str) -> Machine {
         let machine = self.network.machine(name);
         self.says(&machine, &["store", "init"]);
+        if !std::mem::replace(&mut self.is_recorded, true) {
+            history::record(&self.database);
+        }
         machine
     }
 
@@ -179,7 +198,11 @@ impl Cluster {
     }
 
     fn worker(&mut self, machine: &Machine) -> Process {
-        self.start(machine, &["worker", "--slots", "4", "--lease", self.lease])
+        self.worker_with_lease(machine, self.lease)
+    }
+
+    fn worker_with_lease(&mut self, machine: &Machine, lease: &str) -> Process {
+        self.start(machine, &["worker", "--slots", "4", "--lease", lease])
     }
 
     /// Starts a command that holds lock `x`, and waits until it does.
@@ -201,15 +224,28 @@ impl Cluster {
         self.bench.write(&format!("go.{}", machine.name()), "");
     }
 
-    /// Forgets what steps and holders have written, for another round, once no holder is left.
+    /// Checks the history. Then forgets what steps and holders have written, for another round, once no holder is
+    /// left.
     fn start_over(&self, machines: &[&Machine]) {
-        eventually("no one holds a lock", || {
+        self.eventually("no one holds a lock", || {
             !self.says(machines[0], &["holders"]).contains("lock")
         });
-        let files = ["overlap.lock", "overlaps", "begun", "ended", "held", "go"];
+        self.check_history();
+        let files =
+            ["overlap.lock", "overlaps", "intervals", "begun", "ended", "held", "go", "other"];
         let gone = machines.iter().map(|machine| format!("go.{}", machine.name()));
         for file in files.iter().map(|file| (*file).to_owned()).chain(gone) {
             let _ = fs::remove_file(self.bench.path(&file));
+        }
+    }
+
+    /// Waits until `holds`; a minute means never.
+    #[track_caller]
+    fn eventually(&self, what: &str, holds: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < Duration::from_secs(60), "never: {what}{}", self.said());
+            thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -217,30 +253,28 @@ impl Cluster {
     #[track_caller]
     fn await_line(&self, file: &str, is_it: impl Fn(&str) -> bool) -> String {
         let found = || self.bench.read(file).lines().find(|line| is_it(line)).map(str::to_owned);
-        let began = Instant::now();
-        loop {
-            if let Some(line) = found() {
-                return line;
-            }
-            let text = || format!("{file}: {}{}", self.bench.read(file), self.said());
-            assert!(began.elapsed().as_secs() < 60, "{}", text());
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Checks that no two attempts or holders were there at one time.
-    #[track_caller]
-    fn expect_no_overlap(&self) {
-        assert_eq!(self.bench.read("overlaps"), "", "{}", self.said());
+        self.eventually(file, || found().is_some());
+        found().expect("lines are only added")
     }
 
     /// Returns what the verbs that were started have said.
     fn said(&self) -> String {
+        self.said_in(|_| true)
+    }
+
+    /// Returns what the verbs have said that were started on machines with the name of this one.
+    fn said_by(&self, machine: &Machine) -> String {
+        let of_machine = format!("{}.", machine.name());
+        self.said_in(|file| file.starts_with(&of_machine))
+    }
+
+    fn said_in(&self, is_it: impl Fn(&str) -> bool) -> String {
         let files = fs::read_dir(self.bench.path(".")).expect("it is there").filter_map(Result::ok);
-        let said = files.filter(|file| file.path().extension().is_some_and(|end| end == "said"));
-        let text = |file: fs::DirEntry| {
-            let said = fs::read_to_string(file.path()).unwrap_or_default();
-            format!("\n--- {}\n{said}", file.file_name().to_string_lossy())
+        let named =
+            files.map(|file| (file.file_name().to_string_lossy().into_owned(), file.path()));
+        let said = named.filter(|(name, _)| name.ends_with(".said") && is_it(name));
+        let text = |(name, path): (String, _)| {
+            format!("\n--- {name}\n{}", fs::read_to_string(path).unwrap_or_default())
         };
         said.map(text).collect()
     }
@@ -268,7 +302,7 @@ fn a_lock_is_handed_over_from_machine_to_machine() {
     let (one, two) = (cluster.machine("one"), cluster.machine("two"));
     cluster.hold(&one);
     cluster.wait_for_lock(&two);
-    eventually("the other waits", || {
+    cluster.eventually("the other waits", || {
         let said = cluster.says(&two, &["holders"]);
         let lines: Vec<_> = said.lines().collect();
         matches!(lines[..], [held, wanted] if held.contains(" on one") && wanted.contains("wanted"))
@@ -279,7 +313,7 @@ fn a_lock_is_handed_over_from_machine_to_machine() {
     let token = |line: &str| line.rsplit(' ').next().and_then(|token| token.parse::<u64>().ok());
     assert!(token(&second) > token(&first), "{first} {second}");
     cluster.finish(&two);
-    cluster.expect_no_overlap();
+    cluster.check_history();
 }
 
 #[test]
@@ -303,6 +337,7 @@ fn steps_run_on_the_workers_of_all_machines() {
     assert_eq!(hosts, ["one", "two"]);
     cluster.bench.write("go", "");
     cluster.says(&one, &["wait", run.trim()]);
+    cluster.check_history();
 }
 
 #[test]

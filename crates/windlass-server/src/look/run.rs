@@ -133,6 +133,13 @@ impl RunView {
         self.queue.as_deref().unwrap_or(&self.run.id)
     }
 
+    /// Returns a number that stands for the state to which the journal leads. All replays of one journal have the
+    /// same, so a test or a backup can compare them.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.schedule.engine().digest()
+    }
+
     /// Returns the places of the steps of a queue that have not begun, in the order in which they start if
     /// nothing else keeps them from it.
     #[must_use]

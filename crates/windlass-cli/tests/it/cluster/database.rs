@@ -118,6 +118,42 @@ impl Database {
         eventually("the server starts", ready);
     }
 
+    /// Has everything that is created from now on be on a disk of its own, which is small.
+    pub(super) fn move_to_small_disk(&self) {
+        let mount =
+            "mkdir small && mount -t tmpfs -o size=32m tmpfs small && chown postgres: small";
+        self.on_machine(mount);
+        let small = self.dir.join("small");
+        self.sql(&format!("CREATE TABLESPACE small LOCATION '{}'", small.display()));
+        self.sql("ALTER SYSTEM SET default_tablespace = 'small'");
+        self.sql("SELECT pg_reload_conf()");
+        eventually("it is the default", || self.sql("SHOW default_tablespace") == "small");
+    }
+
+    /// Fills the small disk.
+    pub(super) fn fill_disk(&self) {
+        self.on_machine("cat /dev/zero > small/fill 2> /dev/null || true");
+    }
+
+    /// Makes room on the small disk.
+    pub(super) fn free_disk(&self) {
+        self.on_machine("rm small/fill");
+    }
+
+    /// Returns how often the server has said something.
+    pub(super) fn has_said(&self, text: &str) -> usize {
+        fs::read_to_string(self.dir.join("log")).unwrap_or_default().matches(text).count()
+    }
+
+    /// Runs a script on the machine, in the directory of the server.
+    fn on_machine(&self, script: &str) {
+        // Its directory may have other mounts than that of the test.
+        let script = format!("cd {}; {script}", self.dir.display());
+        let output = self.machine().command("sh", &self.dir).args(["-ec", &script]).output();
+        let output = output.expect("it can be started");
+        assert!(output.status.success(), "{script}: {}", stderr(&output));
+    }
+
     /// Stops the server at once, as a crash would.
     pub(super) fn crash(&self) {
         self.run("pg_ctl", &["-D", "data", "-m", "immediate", "-w", "stop"]);
@@ -133,7 +169,8 @@ impl Database {
         sql(&self.url_by_socket(), statements)
     }
 
-    fn url_by_socket(&self) -> String {
+    /// Returns the URL for a process that is not on a machine of the cluster.
+    pub(super) fn url_by_socket(&self) -> String {
         format!("postgres://windlass@/postgres?host={}", self.dir.display())
     }
 }

@@ -39,6 +39,7 @@ fn a_synchronous_standby_has_all_that_was_acknowledged_and_no_step_notices() {
         let events = cluster.says(&one, &["events"]);
         assert!((0..20).all(|number| events.contains(&format!("event-{number}"))), "{events}");
         assert!(token(&cluster, &one, "y") > before);
+        cluster.check_history_in(&standby);
     }
 }
 
@@ -52,13 +53,16 @@ fn what_an_asynchronous_standby_lacks_is_ended_and_done_again() {
         cluster.worker(&two);
         let gate = ["lock", "gate", "--heartbeat-timeout", LEASE, "--", "sleep", "1000"];
         let gate = cluster.start(&one, &gate);
-        eventually("the lock is held", || cluster.says(&two, &["holders"]).contains("\"gate\""));
+        cluster.eventually("the lock is held", || {
+            cluster.says(&two, &["holders"]).contains("\"gate\"")
+        });
         let run = cluster.says(&one, &["submit", "flow.toml"]).trim().to_owned();
-        eventually("the step waits", || cluster.says(&one, &["holders"]).contains("wanted"));
+        cluster
+            .eventually("the step waits", || cluster.says(&one, &["holders"]).contains("wanted"));
         cluster.says(&one, &["emit", "kept"]);
         let at = cluster.database.sql("SELECT pg_current_wal_lsn()");
         let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{at}'");
-        eventually("the standby has that", || standby.sql(&replayed) == "t");
+        cluster.eventually("the standby has that", || standby.sql(&replayed) == "t");
         cluster.network.cut(standby.machine());
         // From here on everything is lost: the end of the hold, the start of the step, a token.
         gate.signal(Signal::TERM);
@@ -67,14 +71,16 @@ fn what_an_asynchronous_standby_lacks_is_ended_and_done_again() {
         cluster.database.crash();
         cluster.network.mend(standby.machine());
         standby.promote();
-        eventually("the step begins again", || cluster.bench.read("begun").lines().count() == 2);
-        cluster.expect_no_overlap();
+        cluster.eventually("the step begins again", || {
+            cluster.bench.read("begun").lines().count() == 2
+        });
         cluster.bench.write("go", "");
         cluster.says(&one, &["wait", &run]);
         assert_eq!(cluster.bench.read("ended").lines().count(), 1, "{}", cluster.said());
         assert!(token(&cluster, &one, "y") > before);
         let events = cluster.says(&one, &["events"]);
         assert!(events.contains("kept"), "{events}");
+        cluster.check_history_in(&standby);
     }
 }
 
@@ -88,7 +94,7 @@ fn a_step_whose_end_an_asynchronous_standby_lacks_runs_again() {
     cluster.await_line("begun", |_| true);
     let at = cluster.database.sql("SELECT pg_current_wal_lsn()");
     let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{at}'");
-    eventually("the standby has that", || standby.sql(&replayed) == "t");
+    cluster.eventually("the standby has that", || standby.sql(&replayed) == "t");
     cluster.network.cut(standby.machine());
     cluster.bench.write("go", "");
     cluster.says(&one, &["wait", &run]);
@@ -97,7 +103,7 @@ fn a_step_whose_end_an_asynchronous_standby_lacks_runs_again() {
     standby.promote();
     cluster.says(&one, &["wait", &run]);
     assert_eq!(cluster.bench.read("ended").lines().count(), 2, "{}", cluster.said());
-    cluster.expect_no_overlap();
+    cluster.check_history_in(&standby);
     let said = cluster.says(&one, &["workers"]);
     assert!(said.contains(" up "), "{said}");
     assert!(!cluster.said().contains("begins again"), "{}", cluster.said());
@@ -116,7 +122,7 @@ fn a_run_in_the_foreground_ends_with_a_fail_over_and_can_be_resumed() {
     let code = run.wait().expect("it ends").code();
     assert_eq!(code, Some(69), "{}", cluster.said());
     cluster.says(&one, &["resume", "last"]);
-    cluster.expect_no_overlap();
+    cluster.check_history_in(&standby);
     let shown = cluster.says(&one, &["show", "last"]);
     assert!(shown.contains("succeeded"), "{shown}");
 }

@@ -21,7 +21,7 @@ fn a_holder_whose_network_is_cut_loses_its_lock_after_its_command_was_ended() {
         cluster.wait_for_lock(&two);
         cluster.network.cut(&one);
         cluster.await_line("held", |line| line.starts_with("two"));
-        cluster.expect_no_overlap();
+        cluster.check_history();
         cluster.network.mend(&one);
         cluster.finish(&two);
         cluster.start_over(&[&one, &two]);
@@ -37,6 +37,7 @@ fn a_holder_whose_machine_has_lost_its_power_loses_its_lock() {
     one.lose_power();
     cluster.await_line("held", |line| line.starts_with("two"));
     cluster.finish(&two);
+    cluster.check_history();
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn check_worker(fault: WorkerFault, rounds: usize) {
             WorkerFault::PowerLost => hit.take().expect("it is there").lose_power(),
         }
         cluster.await_line("begun", |line| line.starts_with(other.name()));
-        cluster.expect_no_overlap();
+        cluster.check_history();
         match fault {
             WorkerFault::Paused => hit_worker.signal(Signal::CONT),
             WorkerFault::Cut => cluster.network.mend(hit.as_ref().expect("it is there")),
@@ -97,7 +98,7 @@ fn check_worker(fault: WorkerFault, rounds: usize) {
                 let mut lines = said.lines();
                 lines.any(|line| line.starts_with(&hit_name) && line.contains("up"))
             };
-            eventually("the worker begins another life", is_up);
+            cluster.eventually("the worker begins another life", is_up);
         }
         workers.iter().for_each(Process::kill);
         cluster.start_over(&[&lead]);
@@ -115,10 +116,11 @@ fn a_worker_whose_machine_was_rebooted_begins_once_its_last_life_is_over() {
     one.lose_power();
     let one = cluster.machine("one");
     cluster.worker(&one);
-    eventually("the step begins again", || cluster.bench.read("begun").lines().count() == 2);
-    cluster.expect_no_overlap();
+    cluster
+        .eventually("the step begins again", || cluster.bench.read("begun").lines().count() == 2);
     cluster.bench.write("go", "");
     cluster.says(&lead, &["wait", &run]);
+    cluster.check_history();
 }
 
 /// What happens to a scheduler.
@@ -147,7 +149,7 @@ fn a_standby_leads_when_the_scheduler_stands_still_and_no_step_notices() {
 fn check_scheduler(fault: SchedulerFault, rounds: usize) {
     let Some(mut cluster) = Cluster::new() else { return };
     let worker = cluster.machine("worker");
-    cluster.worker(&worker);
+    cluster.worker_with_lease(&worker, LONG_LEASE);
     for _ in 0..rounds {
         let (one, two) = (cluster.machine("one"), cluster.machine("two"));
         let leader = cluster.scheduler(&one);
@@ -170,7 +172,6 @@ fn check_scheduler(fault: SchedulerFault, rounds: usize) {
         cluster.bench.write("go", "");
         cluster.says(&worker, &["wait", &run]);
         assert_eq!(cluster.bench.read("begun").lines().count(), 1, "{}", cluster.said());
-        cluster.expect_no_overlap();
         [leader, standby].iter().for_each(Process::kill);
         cluster.start_over(&[&worker]);
     }
@@ -178,7 +179,7 @@ fn check_scheduler(fault: SchedulerFault, rounds: usize) {
 
 #[test]
 fn no_step_notices_that_the_database_is_restarted() {
-    let Some(mut cluster) = Cluster::with_lease("20s") else { return };
+    let Some(mut cluster) = Cluster::with_lease(LONG_LEASE) else { return };
     let (lead, one) = (cluster.machine("lead"), cluster.machine("one"));
     cluster.scheduler(&lead);
     cluster.worker(&one);
@@ -214,17 +215,18 @@ fn all_workers_go_on_when_the_database_was_away_for_longer_than_a_lease() {
             tried.arg("-n").arg(cluster.bench.path("overlap.lock")).arg("true");
             tried.status().expect("util-linux is installed").success()
         };
-        eventually("the step is ended", free);
+        cluster.eventually("the step is ended", free);
         cluster.database.start();
-        eventually("it is tried again", || cluster.bench.read("begun").lines().count() == 2);
-        cluster.expect_no_overlap();
+        cluster
+            .eventually("it is tried again", || cluster.bench.read("begun").lines().count() == 2);
+        cluster.check_history();
         cluster.bench.write("go", "");
         cluster.says(&lead, &["wait", &run]);
         let all_up = || {
             let said = cluster.says(&lead, &["workers"]);
             said.lines().filter(|line| line.contains(" up ")).count() == 2
         };
-        eventually("all workers are there", all_up);
+        cluster.eventually("all workers are there", all_up);
         cluster.start_over(&[&lead, &one, &two]);
     }
 }
@@ -243,7 +245,7 @@ fn a_run_in_the_foreground_is_resumed_on_its_own_machine() {
     let one = cluster.machine("one");
     cluster.says(&one, &["resume", "last"]);
     assert_eq!(cluster.bench.read("ended").trim(), "one");
-    cluster.expect_no_overlap();
+    cluster.check_history();
 }
 
 #[test]
@@ -256,7 +258,7 @@ fn clocks_that_jump_change_nothing() {
     cluster.await_line("begun", |_| true);
     let held =
         cluster.start(&one, &["lock", "y", "--heartbeat-timeout", LEASE, "--", "sleep", "1000"]);
-    eventually("the lock is held", || cluster.says(&two, &["holders"]).contains("\"y\""));
+    cluster.eventually("the lock is held", || cluster.says(&two, &["holders"]).contains("\"y\""));
     cluster.start(&two, &["lock", "y", "--", "touch", "stolen"]);
     for ahead in [3600, 0, -3600, 7200] {
         cluster.set_clocks(ahead);
@@ -268,7 +270,7 @@ fn clocks_that_jump_change_nothing() {
         };
         for _ in 0..8 {
             let last = beat();
-            eventually("heartbeats go on", || beat() != last);
+            cluster.eventually("heartbeats go on", || beat() != last);
         }
         assert!(!cluster.bench.path("stolen").exists(), "{ahead}");
     }
@@ -277,4 +279,5 @@ fn clocks_that_jump_change_nothing() {
     assert_eq!(cluster.bench.read("begun").lines().count(), 1, "{}", cluster.said());
     held.signal(Signal::TERM);
     cluster.bench.await_file("stolen");
+    cluster.check_history();
 }
