@@ -23,7 +23,7 @@ mod terminal;
 mod view;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -242,6 +242,19 @@ fn view(options: Options) -> Box<dyn View> {
     let service = Service::detect(variable);
     let no_colours = variable("NO_COLOR").is_some();
     let keep = if no_colours { Keep::Nothing } else { Keep::Colours };
-    let (tails, next_look) = (BTreeMap::new(), Duration::ZERO);
-    Box::new(Plain { verb, output, out, err, style, keep, service, clock, logs, tails, next_look })
+    let (tails, late, next_look) = (BTreeMap::new(), VecDeque::new(), Duration::ZERO);
+    Box::new(Plain {
+        verb,
+        output,
+        out,
+        err,
+        style,
+        keep,
+        service,
+        clock,
+        logs,
+        tails,
+        late,
+        next_look,
+    })
 }

@@ -2,7 +2,7 @@
 //!
 //! The output of steps goes to standard output, messages about them to standard error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ use crate::style::{Colours, Ink, Style, plain};
 const LOOK: Duration = Duration::from_millis(50);
 /// The same if a server is asked for logs, to which workers send them a few times a second.
 const LOOK_ELSEWHERE: Duration = Duration::from_millis(200);
+/// For how long the log of an attempt that has ended is looked at on another machine: the store may be told of
+/// the end before it has the log.
+const LATE: Duration = Duration::from_secs(5);
 /// The maximum number of error annotations; services show no more.
 const ERRORS: usize = 10;
 
@@ -56,6 +59,9 @@ pub(crate) struct Plain {
     pub(crate) logs: ShownLogs,
     /// The logs of running attempts, by step.
     pub(crate) tails: BTreeMap<usize, Following>,
+    /// Logs on other machines of attempts that have ended, each with the time on the display's own clock until
+    /// which it is looked at, in this order.
+    pub(crate) late: VecDeque<(Duration, Following)>,
     /// When to look at the logs again, on the display's own clock.
     pub(crate) next_look: Duration,
 }
@@ -108,6 +114,19 @@ impl Plain {
         if let Some(mut following) = following {
             self.look_at(following.tail.path());
             self.show(&mut following, Until::TheEnd);
+            if !self.logs.is_here(following.tail.path()) {
+                self.late.push_back((self.clock.elapsed() + LATE, following));
+            }
+        }
+    }
+
+    /// Shows what has come of logs after their attempts have ended.
+    fn show_late(&mut self) {
+        for (until, mut following) in std::mem::take(&mut self.late) {
+            self.show(&mut following, Until::TheEnd);
+            if self.clock.elapsed() < until {
+                self.late.push_back((until, following));
+            }
         }
     }
 
@@ -195,7 +214,7 @@ impl View for Plain {
     }
 
     fn tick(&mut self, _board: &Board) -> Duration {
-        if self.tails.is_empty() {
+        if self.tails.is_empty() && self.late.is_empty() {
             return Duration::MAX;
         }
         let now = self.clock.elapsed();
@@ -204,7 +223,9 @@ impl View for Plain {
         }
         let mut more = false;
         // A log that cannot be read now is read again at the next look.
-        let _ = self.logs.look_at(self.tails.values().map(|following| following.tail.path()));
+        let late = self.late.iter().map(|(_, following)| following);
+        let _ = self.logs.look_at(self.tails.values().chain(late).map(|of| of.tail.path()));
+        self.show_late();
         for (place, mut following) in std::mem::take(&mut self.tails) {
             more |= self.show(&mut following, Until::Now);
             self.tails.insert(place, following);
@@ -219,6 +240,9 @@ impl View for Plain {
     }
 
     fn end(&mut self, board: &Board, how: Ending) {
+        // What does not come by now is printed by `windlass log`.
+        let _ = self.logs.look_at(self.late.iter().map(|(_, following)| following.tail.path()));
+        self.show_late();
         let Self { logs, err, style, .. } = self;
         let mut report = Report { board, logs, err, style };
         match self.output {

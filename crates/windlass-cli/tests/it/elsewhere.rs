@@ -2,10 +2,11 @@
 //! local directory of its own.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
-use windlass_sim::postgres::Server;
+use windlass_sim::postgres::{Server, programs};
 
 use crate::bench::{Bench, eventually, stderr, stdout};
 use crate::looking::json::check_line;
@@ -202,6 +203,38 @@ fn attach_shows_output_and_failures_wherever_it_is_called() {
     let json = shown("--json");
     assert!(!json.contains(r#""log""#) && json.contains("exit code 3"), "{json}");
     json.lines().filter(|line| line.starts_with('{')).for_each(check_line);
+}
+
+#[test]
+fn attach_shows_also_what_the_store_has_of_a_log_after_the_end_of_its_step() {
+    let flow = "[step.a]\nrun = 'until test -e one; do sleep 0.01; done; echo out'\n\
+        [step.b]\nafter = ['a']\nrun = 'until test -e two; do sleep 0.01; done'\n";
+    let Some(fleet) = Fleet::with(flow) else { return };
+    let run = fleet.submit();
+    let shown = fs::File::create(fleet.bench.path("shown")).expect("a file");
+    let mut attach = fleet.command("user", &["attach", &run]);
+    attach.stdout(shown.try_clone().expect("a handle")).stderr(shown);
+    let mut attach = attach.spawn().expect("the binary runs");
+    // A session that keeps logs out of the store until its input ends.
+    let (database, schema) = fleet.url.split_once("&schema=").expect("it names one");
+    let psql = programs().expect("PostgreSQL is installed").join("psql");
+    let mut session = Command::new(psql);
+    session.args(["-XAtq", database]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut session = session.spawn().expect("it can be started");
+    let mut input = session.stdin.take().expect("it is piped");
+    let lock = format!("LOCK TABLE {schema}.log_chunk IN SHARE ROW EXCLUSIVE MODE");
+    writeln!(input, "BEGIN; {lock}; SELECT 'locked';").expect("it listens");
+    let mut locked = [0; 7];
+    session.stdout.take().expect("it is piped").read_exact(&mut locked).expect("it has the lock");
+    fleet.bench.write("one", "");
+    eventually("the end is shown", || fleet.bench.read("shown").contains("a: succeeded"));
+    assert!(!fleet.bench.read("shown").contains("a | out"), "{}", fleet.bench.read("shown"));
+    drop(input);
+    session.wait().expect("it ends");
+    eventually("the output is shown", || fleet.bench.read("shown").contains("a | out\n"));
+    fleet.bench.write("two", "");
+    assert!(attach.wait().expect("it ends").success());
+    assert_eq!(fleet.bench.read("shown").matches("a | out").count(), 1);
 }
 
 #[test]
