@@ -31,6 +31,9 @@ use super::life::{bury, order_tree, try_presence, worker_dir, worker_tag};
 use crate::process_tag;
 use crate::tree;
 
+#[cfg(test)]
+mod tests;
+
 /// How long a scheduler may not look, as while it is cut off, before it starts to watch anew; or this part of
 /// a lease.
 const BLINK: Duration = Duration::from_secs(6);

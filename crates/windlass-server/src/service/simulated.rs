@@ -162,6 +162,33 @@ fn a_run_whose_adoption_is_aborted_and_repeated_takes_its_slots_once() {
     }
 }
 
+/// A round has written much, and its transaction is aborted by then: another scheduler takes the lead before it is
+/// repeated.
+#[test]
+fn a_round_that_is_in_flight_when_another_scheduler_takes_the_lead_is_refused() {
+    const STEPS: usize = 4;
+    for call in 0..40 {
+        let world = World::quiet(vec![Flow::of(vec![FlowStep::of(60); STEPS])]);
+        let act = |places: &[usize]| places.iter().for_each(|place| world.act(*place));
+        act(&[USER, WORKERS[0], WORKERS[1], SCHEDULERS[0]]);
+        let first = *world.machine.running().last().expect("it leads");
+        world.faults.abort_next(call);
+        world.after_next_try(move |world| {
+            world.machine.suspend(first, world.lease * 2);
+            world.let_time_pass(nanos(world.lease * 5 / 4));
+            [SCHEDULERS[1]; 2].iter().for_each(|place| world.act(*place));
+            assert_eq!(world.counted("leads"), 2, "the other one leads");
+            world.let_time_pass(nanos(world.lease));
+        });
+        act(&[SCHEDULERS[0]]);
+        assert_eq!(world.faults.seen().aborts, 1, "{call}");
+        assert_eq!(world.counted("leads lost"), 1, "{call}: the round is refused");
+        world.end();
+        let commands = world.machine.children().len();
+        assert_eq!(commands, STEPS, "{call}: each step runs once");
+    }
+}
+
 /// Has the reply to one commit of an actor be lost, after `before` in a run of one step that takes no time.
 /// Returns the world, whose run ends.
 fn lose_reply(before: &[usize], actor: usize, loss: Loss) -> Arc<World> {

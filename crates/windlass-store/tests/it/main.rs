@@ -6,3 +6,4 @@ mod machines;
 mod postgres;
 mod sqlite;
 mod stalled;
+mod taking_over;

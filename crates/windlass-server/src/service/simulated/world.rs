@@ -37,10 +37,15 @@ pub(super) struct World {
     next_beat: AtomicU64,
     /// How many processes were suspended in the middle of each other's calls.
     depth: AtomicUsize,
+    /// What is to happen before a try of a transaction, and before how many others.
+    meanwhile: Mutex<Option<(usize, Meanwhile)>>,
     /// An actor is taken out while it acts.
     actors: Mutex<Vec<Option<Actor>>>,
     truth: Mutex<Truth>,
 }
+
+/// Something that happens between two tries of transactions.
+type Meanwhile = Box<dyn FnOnce(&Arc<World>) + Send>;
 
 /// What the world knows besides the store.
 #[derive(Default)]
@@ -94,6 +99,7 @@ impl World {
             calm: AtomicBool::new(false),
             next_beat: AtomicU64::new(0),
             depth: AtomicUsize::new(0),
+            meanwhile: Mutex::new(None),
             actors: Mutex::new(actors.into_iter().map(Some).collect()),
             truth: Mutex::new(Truth { flows, ..Truth::default() }),
             machine,
@@ -244,8 +250,26 @@ impl World {
         self.truth().signals.remove(&pid)
     }
 
+    /// Has `act` be called between the next try of a transaction and the one after it.
+    pub(super) fn after_next_try(&self, act: impl FnOnce(&Arc<World>) + Send + 'static) {
+        *self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner) = Some((1, Box::new(act)));
+    }
+
+    fn take_meanwhile(&self) -> Option<Meanwhile> {
+        let mut meanwhile = self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tries, act) = meanwhile.take()?;
+        if tries == 0 {
+            return Some(act);
+        }
+        *meanwhile = Some((tries - 1, act));
+        None
+    }
+
     /// Has something happen to a process before it tries a transaction.
     pub(super) fn before_transaction(self: &Arc<Self>, pid: u32) {
+        if let Some(act) = self.take_meanwhile() {
+            act(self);
+        }
         self.interrupt(pid, "killed before a transaction");
     }
 
