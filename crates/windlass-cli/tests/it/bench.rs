@@ -125,8 +125,11 @@ impl Bench {
     }
 }
 
-/// Returns the number of rounds: more with `WINDLASS_STORM=1`.
+/// Returns the number of rounds: more with `WINDLASS_STORM=1`, or as many as `WINDLASS_ROUNDS` says.
 pub(crate) fn rounds(usually: usize, in_a_storm: usize) -> usize {
+    if let Ok(rounds) = std::env::var("WINDLASS_ROUNDS") {
+        return rounds.parse().expect("WINDLASS_ROUNDS is a number");
+    }
     if std::env::var_os("WINDLASS_STORM").is_some() { in_a_storm } else { usually }
 }
 

@@ -9,6 +9,7 @@ mod failover;
 mod faults;
 mod full;
 mod history;
+mod limits;
 mod network;
 mod suspended;
 

@@ -229,6 +229,38 @@ fn a_worker_that_was_asked_to_end_does_not_begin_again_when_its_life_is_over() {
     assert!(!stuck.said().contains("begins again"), "{}", stuck.said());
 }
 
+#[test]
+fn a_saturated_worker_has_as_many_orders_as_slots_and_why_says_what_the_others_wait_for() {
+    let step = |number| {
+        format!(
+            "[step.s{number}]\nrun = 'touch begun-{number}; until test -e go; do sleep 0.02; done'\n"
+        )
+    };
+    let Some((bench, url)) = bench(&(0..40).map(step).collect::<String>()) else { return };
+    let start = |arguments: &[&str]| {
+        let mut command = bench.command(&[&["--state", &url], arguments].concat());
+        command.env("XDG_STATE_HOME", bench.path("home")).stderr(Stdio::null());
+        command.spawn().expect("the binary runs")
+    };
+    let mut processes =
+        [start(&["serve", "--no-worker"]), start(&["worker", "--name", "one", "--slots", "2"])];
+    let run = ends_with(&bench, 0, &url, &["submit", "flow.toml"]);
+    let run = run.lines().next().expect("its id");
+    let begun = || (0..40).filter(|step| bench.path(&format!("begun-{step}")).exists()).count();
+    eventually("the slots are taken", || begun() == 2);
+    let schema = url.rsplit('=').next().expect("it names one");
+    let orders = || sql(&url, &format!("SELECT count(*) FROM {schema}.work_order"));
+    assert_eq!(orders(), "2", "what does not fit stays in the queue of the scheduler");
+    let why = ends_with(&bench, 0, &url, &["why", &format!("{run}/s39")]);
+    assert!(why.contains("slots of the workers") && why.contains("s0"), "{why}");
+    bench.write("go", "");
+    ends_with(&bench, 0, &url, &["wait", run]);
+    assert_eq!((begun(), orders().as_str()), (40, "0"));
+    processes.iter_mut().for_each(|process| {
+        process.kill().and_then(|()| process.wait()).map(drop).expect("it can be killed");
+    });
+}
+
 /// Starts a worker, and returns it once a commit of it was not answered. None is answered before
 /// `held_up` is empty.
 fn unanswered_worker(bench: &Bench, url: &str) -> Child {
