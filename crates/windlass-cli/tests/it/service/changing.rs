@@ -206,16 +206,20 @@ fn a_step_that_was_edited_in_time_is_not_blocked_by_what_is_reported_meanwhile()
     service.add(&["--", "touch begun; until test -e go; do sleep 0.01; done; exit 1"]);
     service.add(&["--after", "1", "--", "echo $WINDLASS_STEP >> order"]);
     service.bench.await_file("begun");
-    service.kill(0);
+    eventually("it is taken", || service.shown(&["why", "default/2"]).contains("has to succeed"));
+    // A scheduler that is suspended while it writes would have the worker wait.
+    let blocker = block(&service.bench);
+    signal(&service.processes[0], Signal::STOP);
+    unblock(blocker);
     service.bench.write("go", "");
     signal(&service.processes[1], Signal::TERM);
     // It leaves once it has reported the end of the step, of which no scheduler knows.
     assert!(service.processes[1].wait().expect("it can be waited for").success());
-    // This starts another scheduler, with a worker.
     service.bench.ends_with(0, &["edit", "default/2", "--clear", "after"]);
+    signal(&service.processes[0], Signal::CONT);
+    service.start(&["worker", "--name", "one", "--slots", "1"]);
     service.bench.ends_with(0, &["wait", "default/2"]);
     assert_eq!(service.bench.read("order"), "2\n");
-    end_background_service(&service.bench);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use windlass_server::Store;
+use windlass_server::queue::{self, Addition};
 use windlass_sim::postgres::{Server, sql};
 
 use super::*;
@@ -108,4 +110,29 @@ fn an_idle_service_asks_a_database_rarely() {
     assert!((10..=14).contains(&beats), "{beats} heartbeats: {statements:#?}");
     assert!(commits <= beats + 4, "{commits} transactions: {statements:#?}");
     assert!(statements.len() <= 100, "{} statements: {statements:#?}", statements.len());
+}
+
+#[test]
+fn a_service_that_ends_when_it_is_idle_stays_for_a_command_that_waits_for_its_time() {
+    let mut service = Service::new("");
+    let mut store = Store::open(&service.bench.path("state")).expect("it can be created");
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
+    // That is longer than either process stays with nothing to do.
+    let start = u64::try_from(since.as_millis()).expect("it is sooner") + 4_000;
+    let addition = Addition {
+        command: vec!["touch".to_owned(), "ran".to_owned()],
+        dir: service.bench.path("."),
+        not_before_ms: Some(start),
+        ..Addition::default()
+    };
+    queue::add(&mut store, "default", 1, &addition).expect("it is added");
+    service.start(&["serve", "--no-worker", "--idle", "1s"]);
+    service.start(&["worker", "--name", "one", "--slots", "1", "--idle", "1s"]);
+    service.bench.await_file("ran");
+    for process in &mut service.processes {
+        assert!(process.wait().expect("it ends").success());
+    }
+    let said = service.said();
+    assert!(said.contains("had no run to lead for long"), "{said}");
+    assert!(said.contains("had nothing to do"), "{said}");
 }
