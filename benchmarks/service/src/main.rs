@@ -10,6 +10,7 @@
 
 mod channel;
 mod idle;
+mod long;
 mod many;
 mod pueue;
 mod queue;
@@ -20,12 +21,13 @@ mod usage;
 
 use windlass_bench_service::{Section, measure};
 
-const SECTIONS: [(&str, Section); 6] = [
+const SECTIONS: [(&str, Section); 7] = [
     ("start", start::run),
     ("thousand", thousand::run),
     ("queue", queue::run),
     ("many", many::run),
     ("restart", restart::run),
+    ("long", long::run),
     ("idle", idle::run),
 ];
 
