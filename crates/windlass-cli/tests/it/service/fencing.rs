@@ -77,8 +77,9 @@ fn a_guardian_that_was_killed_is_replaced_and_no_step_notices() {
     service.kill(1);
 }
 
-/// A step that notes whether two of its attempts overlap, and ends once there is a file `go`.
-const ALONE: &str = "[step.a]\nrun = 'exec 9> lock; flock -n 9 || touch overlap; trap \"touch asked\" TERM; \
+/// A step that notes whether two of its attempts overlap, and ends once there is a file `go`. It would have more
+/// time to end than its worker.
+const ALONE: &str = "[step.a]\ngrace = '1h'\nfinally = 'echo $WINDLASS_ATTEMPT >> cleaned'\nrun = 'exec 9> lock; flock -n 9 || touch overlap; trap \"touch asked\" TERM; \
     echo $$ >> pids; until test -e go; do sleep 0.02; done; echo $WINDLASS_ATTEMPT >> ran'\n";
 
 /// Starts a scheduler, and a worker whose lease is over soon, which executes the step.
@@ -97,6 +98,7 @@ fn check_second_attempt(service: &Service, run: &str) {
     assert_eq!(service.bench.read("ran"), "2\n", "{}", service.said());
     assert_eq!(service.bench.read("pids").lines().count(), 2, "{}", service.said());
     assert!(!service.bench.path("overlap").exists(), "{}", service.said());
+    assert_eq!(service.bench.read("cleaned"), "2\n", "nothing follows what a guardian ends");
 }
 
 #[test]
