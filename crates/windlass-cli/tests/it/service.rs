@@ -80,6 +80,13 @@ impl Service {
         stdout(&self.bench.call(arguments))
     }
 
+    /// Suspends a process while it does not write to the store: all others would wait for it.
+    fn suspend(&self, place: usize) {
+        let blocker = block(&self.bench);
+        signal(&self.processes[place], Signal::STOP);
+        unblock(blocker);
+    }
+
     fn kill(&mut self, place: usize) {
         self.processes[place].kill().expect("it can be killed");
         self.processes[place].wait().expect("it was killed");
@@ -125,7 +132,7 @@ fn a_decision_survives_the_scheduler_that_has_not_taken_it() {
     let mut service = Service::with(flow, "1");
     let run = service.submit(&[]);
     eventually("it waits", || service.shown(&["why", &run]).contains("to decide it now"));
-    signal(&service.processes[0], Signal::STOP);
+    service.suspend(0);
     let step = format!("{run}/a");
     assert!(service.bench.call(&["approve", &step]).status.success());
     let refused = service.bench.call(&["reject", &step]);

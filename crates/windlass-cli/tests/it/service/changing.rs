@@ -207,10 +207,7 @@ fn a_step_that_was_edited_in_time_is_not_blocked_by_what_is_reported_meanwhile()
     service.add(&["--after", "1", "--", "echo $WINDLASS_STEP >> order"]);
     service.bench.await_file("begun");
     eventually("it is taken", || service.shown(&["why", "default/2"]).contains("has to succeed"));
-    // A scheduler that is suspended while it writes would have the worker wait.
-    let blocker = block(&service.bench);
-    signal(&service.processes[0], Signal::STOP);
-    unblock(blocker);
+    service.suspend(0);
     service.bench.write("go", "");
     signal(&service.processes[1], Signal::TERM);
     // It leaves once it has reported the end of the step, of which no scheduler knows.

@@ -368,7 +368,7 @@ fn a_wait_for_a_step_that_is_to_be_tried_again_waits_for_the_new_end() {
     service.bench.ends_with(1, &["wait", "default/1"]);
     assert!(service.shown(&["why", "default/1"]).contains("windlass retry default --step 1"));
     service.bench.write("go", "");
-    signal(&service.processes[0], Signal::STOP);
+    service.suspend(0);
     service.bench.ends_with(0, &["retry", "default", "--step", "1"]);
     service.kill(0);
     let wait = |target: &str| {

@@ -59,7 +59,7 @@ fn a_run_that_the_scheduler_has_not_taken_does_not_ask_for_another_scheduler() {
     let mut service = Service::new("[step.a]\nrun = 'true'\n");
     let place = service.start(&["serve", "--no-worker"]);
     eventually("it schedules", || service.said().contains("schedules the submitted runs"));
-    signal(&service.processes[place], Signal::STOP);
+    service.suspend(place);
     let run = service.submit(&[]);
     let pid = service.processes[place].id();
     let expected = format!("the scheduler (process {pid}) has not taken it so far");
