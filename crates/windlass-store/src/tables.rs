@@ -365,7 +365,7 @@ pub trait StepTables {
     fn outputs(&self, run: &str) -> Result<Vec<StepOutput>, StoreError>;
 }
 
-/// What a process of a service reads again and again, in one snapshot.
+/// What a process of a service reads first of all, again and again.
 #[derive(Clone, Copy, Debug)]
 pub enum Look<'a> {
     /// What is new for a scheduler.
@@ -383,7 +383,8 @@ pub enum Look<'a> {
 
 /// Orders to workers, their reports, and the workers.
 pub trait OrderTables {
-    /// Says what a snapshot will be asked for, so that a backend in a network can have all of it at once.
+    /// Says what is read next, before anything of it is written, so that a backend in a network can ask for all
+    /// of it at once.
     fn expect(&self, _: Look<'_>) -> Result<(), StoreError> {
         Ok(())
     }

@@ -5,7 +5,9 @@ use windlass_sim::postgres::Server;
 
 use super::*;
 use crate::clock::DatabaseClock;
+use crate::order::Life;
 use crate::process::Process;
+use crate::tables::{Look, Tables};
 use crate::transaction::{Claim, Claimed, Transaction};
 
 /// A store whose questions are counted.
@@ -79,15 +81,36 @@ fn a_claim_a_heartbeat_and_a_release_ask_the_server_three_times_each() {
 }
 
 #[test]
-fn a_snapshot_is_ended_with_one_question_more_than_its_queries() {
+fn a_look_of_a_scheduler_and_one_of_a_worker_ask_the_server_twice_each() {
     let Some(server) = Server::shared() else { return };
     let mut store = Counted::new(server);
-    let mut read = || {
+    let life = Life { worker: "w".to_owned(), token: Token(1) };
+    let of_worker = Look::OfWorker { life: &life, after: 7, target: "worker w" };
+    let mut read = |act: &dyn Fn(&dyn Tables) -> Result<(), StoreError>| {
         let before = store.asked();
-        let read = store.backend.read(&mut |tables| tables.meta().map(drop));
-        read.expect("the store works");
+        store.backend.read(&mut |tables| act(tables)).expect("the store works");
         store.asked() - before
     };
-    read();
-    assert_eq!(read(), 2);
+    let mut seen = (0, 0);
+    // Statements are prepared at first.
+    for _ in 0..2 {
+        let of_scheduler = read(&|tables| {
+            tables.expect(Look::OfScheduler)?;
+            assert!(tables.leases(Some(&Name::Scheduler))?.is_empty());
+            assert!(tables.workers()?.is_empty() && tables.leases_of_workers()?.is_empty());
+            assert!(!tables.has_reports()? && tables.served_runs()?.is_empty());
+            assert!(tables.all_requests()?.is_empty() && tables.queues()?.is_empty());
+            Ok(())
+        });
+        let of_worker = read(&|tables| {
+            tables.expect(of_worker)?;
+            assert!(tables.requests("worker w")?.is_empty());
+            assert!(
+                tables.orders_of_life(&life, 7)?.is_empty() && tables.wishes(&life)?.is_empty()
+            );
+            tables.meta().map(drop)
+        });
+        seen = (of_scheduler, of_worker);
+    }
+    assert_eq!(seen, (2, 2));
 }

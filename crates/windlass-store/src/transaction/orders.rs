@@ -54,7 +54,7 @@ impl<'a> Orders<'a> {
         self.tables.set_wish(token, wish)
     }
 
-    /// Says what this snapshot will be asked for.
+    /// Says what is read next, before anything of it is written.
     pub fn expect(&self, look: Look<'_>) -> Result<(), StoreError> {
         self.tables.expect(look)
     }

@@ -116,6 +116,7 @@ impl Rounds {
         let round = store.transact(|transaction| {
             dispatcher.drop_touched();
             news.clear();
+            transaction.orders().expect(Look::OfScheduler)?;
             if !leads(transaction, *epoch)? {
                 return Ok(Round::LeadLost);
             }
