@@ -303,6 +303,8 @@ fn write(session: &Session, target: &Target, body: TransactionBody<'_>) -> Resul
     let begun = begin(session, target).map_err(fail)?;
     let notices = body(&PostgresTables::writing(session, &begun)).map_err(fail)?;
     notices.iter().for_each(|notice| session.batch_later(notification(target, notice)));
+    // A commit that is sent too late is one whose answer is lost.
+    session.expect_time().map_err(fail)?;
     match session.batch("COMMIT") {
         Ok(()) => Ok(()),
         Err(error) if session.is_closed() => {

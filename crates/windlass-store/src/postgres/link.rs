@@ -92,11 +92,21 @@ impl Link {
         self.asked.update(|asked| asked + 1);
         let answer = question(self.client());
         let answer = self.runtime.block_on(async { timeout(limit, answer).await });
-        answer.map_err(|_| {
-            self.is_lost.set(true);
-            self.driver.abort();
-            late(self.database.clone(), limit)
-        })
+        answer.map_err(|_| self.give_up(limit))
+    }
+
+    /// Fails if the caller cannot wait for another answer.
+    pub(super) fn expect_time(&self) -> Result<(), StoreError> {
+        match until(self.deadline.get(), ANSWER) {
+            Duration::ZERO => Err(self.give_up(Duration::ZERO)),
+            _ => Ok(()),
+        }
+    }
+
+    fn give_up(&self, limit: Duration) -> StoreError {
+        self.is_lost.set(true);
+        self.driver.abort();
+        late(self.database.clone(), limit)
     }
 
     #[cfg(test)]

@@ -69,6 +69,11 @@ impl Session {
         self.link.set_deadline(deadline);
     }
 
+    /// Fails if the caller cannot wait for another answer. Then the connection is given up.
+    pub(super) fn expect_time(&self) -> Result<(), StoreError> {
+        self.link.expect_time()
+    }
+
     /// Returns whether the connection is gone.
     pub(super) fn is_closed(&self) -> bool {
         self.link.is_closed()

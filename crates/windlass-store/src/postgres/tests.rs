@@ -81,6 +81,28 @@ fn a_claim_a_heartbeat_and_a_release_ask_the_server_three_times_each() {
 }
 
 #[test]
+fn a_transaction_that_is_too_late_for_its_commit_is_repeated() {
+    let Some(server) = Server::shared() else { return };
+    let mut store = Counted::new(server);
+    store.backend.haste.attempt = Some(Duration::from_secs(2));
+    let (mut calls, mut on_wait) =
+        (0, |_: &dyn crate::WriterWait| ControlFlow::Continue(Duration::ZERO));
+    let done = store.backend.transact(Durability::Full, &mut on_wait, &mut |tables| {
+        calls += 1;
+        tables.append_event("a", 0)?;
+        if calls == 1 {
+            thread::sleep(Duration::from_secs(2));
+        }
+        Ok(Vec::new())
+    });
+    done.expect("the second call is in time");
+    let mut events = 0;
+    let read = store.backend.read(&mut |tables| tables.last_event().map(|last| events = last));
+    read.expect("the store works");
+    assert_eq!((calls, events), (2, 1));
+}
+
+#[test]
 fn a_look_of_a_scheduler_and_one_of_a_worker_ask_the_server_twice_each() {
     let Some(server) = Server::shared() else { return };
     let mut store = Counted::new(server);
