@@ -5,30 +5,34 @@
 use std::env;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::MetadataExt;
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 /// Creates the files of a server in the directory `$1` with the programs in `$2`, and runs it until
 /// standard input is closed; then removes its files. A line of standard input makes it crash and start again.
+/// It listens on the address `$3`, if that is not empty, with the port `$4`.
 const SUPERVISE: &str = r#"
 set -e
 "$2/initdb" -D "$1/data" -A trust -U windlass --no-sync -E UTF8 --locale=C.UTF-8 > "$1/log" 2>&1
 trap '' INT TERM HUP
 start() {
-    "$2/postgres" -D "$1/data" -k "$1" -c listen_addresses='' -c max_connections=300 \
+    "$2/postgres" -D "$1/data" -k "$1" -c listen_addresses="$3" -p "$4" -c max_connections=300 \
         -c shared_buffers=32MB >> "$1/log" 2>&1 &
     server=$!
-    until "$2/pg_isready" -q -h "$1" -U windlass; do kill -0 $server; sleep 0.05; done
+    until "$2/pg_isready" -q -h "$1" -p "$4" -U windlass; do kill -0 $server; sleep 0.05; done
     echo ready
 }
-start "$1" "$2"
+start "$@"
 while read -r _; do
     kill -QUIT $server
     wait $server || true
-    start "$1" "$2"
+    start "$@"
 done
 kill -QUIT $server
 wait $server || true
@@ -37,10 +41,13 @@ rm -rf "$1"
 
 /// The name of a server's socket in its directory.
 pub const SOCKET: &str = ".s.PGSQL.5432";
+/// The port of a server that listens on nothing but a socket.
+const USUAL_PORT: u16 = 5432;
 
 /// A running server.
 pub struct Server {
     socket_dir: PathBuf,
+    port: u16,
     schemas: AtomicU32,
     _supervisor: Child,
     /// The server stops when this is closed.
@@ -63,6 +70,22 @@ impl Server {
     /// If it does not start, or is not installed and `WINDLASS_SKIP` is `never`.
     #[must_use]
     pub fn own() -> Option<Self> {
+        Self::listening("", USUAL_PORT)
+    }
+
+    /// Starts a server as [`Server::own`] does, which also listens on 127.0.0.1. Returns its port as well.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn on_loopback() -> Option<(Self, u16)> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a port is free").port();
+        Some((Self::listening("127.0.0.1", port)?, port))
+    }
+
+    fn listening(address: &str, port: u16) -> Option<Self> {
         let programs = programs();
         if programs.is_none() {
             assert!(
@@ -71,10 +94,10 @@ impl Server {
             );
             eprintln!("SKIPPED: PostgreSQL is not installed");
         }
-        programs.map(|dir| Self::start(&dir))
+        programs.map(|dir| Self::start(&dir, address, port))
     }
 
-    fn start(programs: &Path) -> Self {
+    fn start(programs: &Path, address: &str, port: u16) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // Short, because the path of a socket has at most 107 bytes.
@@ -82,12 +105,14 @@ impl Server {
         fs::create_dir_all(&dir).expect("a directory");
         let mut command = supervisor(&dir).expect("an account that may run a server");
         command.args(["-c", SUPERVISE, "sh"]).args([&*dir, programs]);
+        command.args([address, &port.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir("/");
         let mut supervisor = command.spawn().expect("a shell");
         let alive = Mutex::new(supervisor.stdin.take().expect("it is piped"));
         let answers = Mutex::new(supervisor.stdout.take().expect("it is piped"));
         let schemas = AtomicU32::new(0);
-        let server = Self { socket_dir: dir, schemas, _supervisor: supervisor, alive, answers };
+        let server =
+            Self { socket_dir: dir, port, schemas, _supervisor: supervisor, alive, answers };
         server.await_start();
         server
     }
@@ -121,12 +146,67 @@ impl Server {
         self.socket_dir.join(SOCKET)
     }
 
+    /// Returns the directory with the files of the server.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.socket_dir.join("data")
+    }
+
+    /// Has the server use a certificate and its key from now on, both in the PEM format; without any, it offers no TLS.
+    ///
+    /// # Panics
+    ///
+    /// If the server cannot be changed.
+    pub fn set_certificate(&self, certificate: Option<(&str, &str)>) {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (data, url) = (self.data(), self.new_store());
+        let name = format!("certificate-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut settings = format!("ssl = off\nssl_cert_file = '{name}'\n");
+        if let Some((certificate, key)) = certificate {
+            let key_name = format!("{name}.key");
+            fs::write(data.join(&name), certificate).expect("it can be written");
+            fs::write(data.join(&key_name), key).expect("it can be written");
+            let private = fs::Permissions::from_mode(0o600);
+            fs::set_permissions(data.join(&key_name), private).expect("it is ours");
+            let owner = fs::metadata(&data).expect("it is there").uid();
+            for file in [&name, &key_name] {
+                chown(data.join(file), Some(owner), None).expect("this is root, or the owner");
+            }
+            settings = format!("ssl = on\nssl_cert_file = '{name}'\nssl_key_file = '{key_name}'\n");
+        }
+        fs::write(data.join("postgresql.auto.conf"), settings).expect("it can be written");
+        sql(&url, "SELECT pg_reload_conf()");
+        while sql(&url, "SHOW ssl_cert_file") != name {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Gives the account of the tests a password, which the server asks for from now on.
+    ///
+    /// # Panics
+    ///
+    /// If the server cannot be changed.
+    pub fn require_password(&self, password: &str) {
+        let url = self.new_store();
+        sql(&url, &format!("ALTER ROLE windlass PASSWORD '{password}'"));
+        // To prove that one knows it takes long in programs that are not optimized.
+        let rules = "local all all password\n";
+        fs::write(self.data().join("pg_hba.conf"), rules).expect("it can be written");
+        sql(&url, "SELECT pg_reload_conf()");
+        // The server reads its files some time after it has said that it will.
+        while psql(&url, "SELECT 1").status.success() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Returns the URL of a store that no other test uses.
     #[must_use]
     pub fn new_store(&self) -> String {
         let number = self.schemas.fetch_add(1, Ordering::Relaxed);
         let dir = self.socket_dir.display();
-        format!("postgres://windlass@/postgres?host={dir}&schema=test_{number}")
+        let port =
+            if self.port == USUAL_PORT { String::new() } else { format!("&port={}", self.port) };
+        format!("postgres://windlass@/postgres?host={dir}{port}&schema=test_{number}")
     }
 
     /// Creates a database, and returns its URL.
@@ -151,15 +231,18 @@ impl Server {
 ///
 /// If they fail.
 pub fn sql(url: &str, statements: &str) -> String {
-    let place = url.split_once("&schema=").map_or(url, |(place, _)| place);
-    let psql = programs().expect("PostgreSQL is installed").join("psql");
-    let output = Command::new(psql)
-        .args(["-XAtq", "-v", "ON_ERROR_STOP=1", place, "-c", statements])
-        .output();
-    let output = output.expect("it can be started");
+    let output = psql(url, statements);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     assert!(output.status.success(), "{statements}: {}", text(&output.stderr));
     text(&output.stdout)
+}
+
+fn psql(url: &str, statements: &str) -> Output {
+    let place = url.split_once("&schema=").map_or(url, |(place, _)| place);
+    let psql = programs().expect("PostgreSQL is installed").join("psql");
+    let mut command = Command::new(psql);
+    command.args(["-XAtqw", "-v", "ON_ERROR_STOP=1", place, "-c", statements]);
+    command.env_remove("PGPASSWORD").output().expect("it can be started")
 }
 
 /// Returns the directory with the programs of the first server in the path, or the newest installed one.
