@@ -19,6 +19,7 @@ mod schema;
 mod session;
 mod tables;
 mod target;
+mod tls;
 mod wait;
 
 use std::ops::ControlFlow;

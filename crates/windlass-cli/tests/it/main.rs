@@ -3,6 +3,7 @@
 mod answers;
 mod before_running;
 mod bench;
+mod certificates;
 mod cleanup;
 mod cluster;
 mod commands;

@@ -6,23 +6,22 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::tls;
 use crate::error::StoreError;
 
 /// How long to wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// After how long without an answer a connection is tested.
 const SILENCE: Duration = Duration::from_secs(10);
+/// The value of `sslrootcert` for the certificates that this system trusts.
+const SYSTEM_CERTIFICATES: &str = "system";
 /// The schema with the tables of a store, unless the URL names another.
 const SCHEMA: &str = "windlass";
 
@@ -40,10 +39,11 @@ impl Target {
     /// use PostgreSQL: `PGPASSWORD`, or the file that `PGPASSFILE` names (`~/.pgpass` by default); or from
     /// `WINDLASS_STATE`, if that names the same database.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
-        let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let shown = without_password(url);
         let invalid = |why: String| StoreError::DatabaseUrl { url: shown.clone(), why };
-        let (mut schema, mut root_certificate, mut rest) = (SCHEMA.to_owned(), None, Vec::new());
+        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let (mut schema, mut rest) = (SCHEMA.to_owned(), Vec::new());
+        let (mut root_certificate, mut ssl_mode) = (None, None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=').unwrap_or((pair, "")) {
                 ("schema", name) if is_plain(name) => schema = name.to_owned(),
@@ -51,9 +51,8 @@ impl Target {
                     let why = "a schema has a name of at most 48 lower-case letters, digits and underscores";
                     return Err(invalid(format!("invalid schema {name:?}: {why}")));
                 }
-                ("sslrootcert", path) => root_certificate = Some(PathBuf::from(path)),
-                // The certificate and the name of the host are checked in any case.
-                ("sslmode", "verify-full" | "verify-ca") => rest.push("sslmode=require"),
+                ("sslrootcert", path) => root_certificate = Some(path.to_owned()),
+                ("sslmode", value) => ssl_mode = Some(value.to_owned()),
                 ("password", _) => {
                     return Err(invalid(
                         "a password goes before the @, or better into a password file".to_owned(),
@@ -61,6 +60,18 @@ impl Target {
                 }
                 _ => rest.push(pair),
             }
+        }
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let ssl_mode = ssl_mode.or_else(|| variable("PGSSLMODE"));
+        let ssl_mode = ssl_mode.map(|value| tls::mode(&value)).transpose().map_err(invalid)?;
+        let ssl_mode = ssl_mode.map(|mode| format!("sslmode={mode}"));
+        rest.extend(ssl_mode.as_deref());
+        let root_certificate = root_certificate.or_else(|| variable("PGSSLROOTCERT"));
+        let root_certificate =
+            root_certificate.filter(|path| path != SYSTEM_CERTIFICATES).map(PathBuf::from);
+        if root_certificate.as_ref().is_some_and(|path| path.is_relative()) {
+            let why = "the path of sslrootcert has to begin with a slash, because steps run in other directories";
+            return Err(invalid(why.to_owned()));
         }
         let cleaned = match rest.is_empty() {
             true => place.to_owned(),
@@ -101,6 +112,9 @@ impl Target {
         let turn = limit / hosts.saturating_add(1);
         let own = config.get_connect_timeout().copied();
         config.connect_timeout(own.map_or(turn, |own| own.min(turn)));
+        if self.is_local() {
+            config.ssl_mode(SslMode::Disable);
+        }
         config
     }
 
@@ -119,28 +133,9 @@ impl Target {
         if self.is_local() || self.config.get_ssl_mode() == SslMode::Disable {
             return Ok(None);
         }
-        let unusable = |why: String| StoreError::Database { database: self.shown.clone(), why };
-        let mut roots = RootCertStore::empty();
-        match &self.root_certificate {
-            Some(path) => {
-                let at = |error: &dyn fmt::Display| {
-                    unusable(format!("cannot use the certificate {}: {error}", path.display()))
-                };
-                for certificate in CertificateDer::pem_file_iter(path).map_err(|e| at(&e))? {
-                    let certificate = certificate.map_err(|error| at(&error))?;
-                    roots.add(certificate).map_err(|error| at(&error))?;
-                }
-            }
-            None => {
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| unusable(error.to_string()))?;
-        let config = config.with_root_certificates(roots).with_no_client_auth();
-        Ok(Some(MakeRustlsConnect::new(config)))
+        let connector = tls::connector(self.root_certificate.as_deref());
+        let unusable = |why| StoreError::Database { database: self.shown.clone(), why };
+        connector.map(Some).map_err(unusable)
     }
 }
 
@@ -188,6 +183,9 @@ pub(super) fn error(database: &str, error: &tokio_postgres::Error) -> StoreError
 fn reason(error: &tokio_postgres::Error) -> String {
     if let Some(error) = error.as_db_error() {
         return error.message().to_owned();
+    }
+    if let Some(advice) = tls::advice(error) {
+        return advice;
     }
     let mut text = error.to_string();
     let mut source = error.source();
