@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::{GuardEnd, GuardNews, UsedUp, Watch, fits, watch};
+use windlass_server::{GuardEnd, GuardNews, Inherited, UsedUp, Watch, fits, watch};
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
 use crate::arguments::Form;
@@ -45,7 +45,9 @@ pub(crate) fn guard(
     let (env, wake_on) = (alone.env()?, alone.wake_on()?);
     let target = format!("guard/{name}");
     let order = Watch { guard: alone.guard, env: &env, wake_on: &wake_on, dir: &alone.dir, wait };
-    let end = watch(state::open(state)?, &order, |news| alone.report(news, &target, &env))?;
+    let store = state::open(state)?;
+    let escalation = Escalation { env: &env, inherited: Inherited::without_password_of(&store)? };
+    let end = watch(store, &order, |news| alone.report(news, &target, &escalation))?;
     Ok(alone.end(&end, form))
 }
 
@@ -58,6 +60,12 @@ fn find<'a>(plan: &'a Plan, name: &str, file: &WorkflowFile) -> Result<&'a Guard
         };
         LoneGuardError::Unknown { file: file.called(), name: name.to_owned(), hint }
     })
+}
+
+/// The environment of the hook that is called when a guard has used up its time.
+struct Escalation<'a> {
+    env: &'a [(String, String)],
+    inherited: Inherited,
 }
 
 /// A guard without a step.
@@ -107,7 +115,7 @@ impl LoneGuard<'_> {
         self.guard.wake_on.iter().map(|pattern| self.fill(pattern)).collect()
     }
 
-    fn report(&self, news: GuardNews<'_>, target: &str, env: &[(String, String)]) {
+    fn report(&self, news: GuardNews<'_>, target: &str, escalation: &Escalation<'_>) {
         let name = &self.guard.name;
         match news {
             // The end reports the only check.
@@ -118,7 +126,7 @@ impl LoneGuard<'_> {
                 eprintln!(
                     "{name}: {used_up}; decide with: windlass approve {target}, or windlass reject {target}"
                 );
-                self.escalate(env);
+                self.escalate(escalation);
             }
             _ => {}
         }
@@ -129,7 +137,7 @@ impl LoneGuard<'_> {
     }
 
     /// Runs the hook `on.escalate`. Its result does not change the wait.
-    fn escalate(&self, env: &[(String, String)]) {
+    fn escalate(&self, escalation: &Escalation<'_>) {
         let Some(hook) = &self.plan.hooks.escalate else { return };
         let mut words = match hook {
             Command::Script(script) => {
@@ -145,8 +153,9 @@ impl LoneGuard<'_> {
         };
         let Some(program) = words.next() else { return };
         let mut command = Process::new(program);
+        escalation.inherited.give_to(&mut command);
         command.args(words).current_dir(&self.dir);
-        command.envs(env.iter().map(|(name, value)| (name, value)));
+        command.envs(escalation.env.iter().map(|(name, value)| (name, value)));
         if let Some(why) = hook::run(&mut command, self.plan.hooks.limit()) {
             eprintln!("on.escalate: {why}");
         }

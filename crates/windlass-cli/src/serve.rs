@@ -16,7 +16,7 @@ use windlass_server::service::{
     Asked, Scheduler, SchedulerEnd, SchedulerNews, asked_of, host_name, live_scheduler,
     live_worker, other_user,
 };
-use windlass_server::{Access, Process, Store, user_name};
+use windlass_server::{Access, Inherited, Process, Store, user_name};
 
 use crate::arguments::{Form, ServeArguments};
 use crate::exit::Exit;
@@ -49,6 +49,7 @@ pub(crate) fn serve(
     say(form, "store", &format!("store: {}", store.dir().display()));
     if !no_worker {
         let keeper = WorkerKeeper {
+            inherited: Inherited::without_password_of(&store)?,
             store: store.try_clone()?,
             name: host_name(),
             slots: service.slots(),
@@ -85,7 +86,9 @@ pub(crate) fn start_in_background(store: &mut Store) -> Result<(), Box<dyn Error
         return Ok(());
     }
     let log = store.dir().join("serve.log");
-    let mut serve = spawn(store.dir(), &log).map_err(|source| CannotServe { source })?;
+    let inherited = Inherited::without_password_of(store)?;
+    let mut serve =
+        spawn(store.dir(), &inherited, &log).map_err(|source| CannotServe { source })?;
     let began = Instant::now();
     while live_scheduler(store)?.is_none() {
         let ended = serve.try_wait()?.is_some();
@@ -97,13 +100,15 @@ pub(crate) fn start_in_background(store: &mut Store) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-fn spawn(state: &Path, log: &Path) -> io::Result<Child> {
+fn spawn(state: &Path, inherited: &Inherited, log: &Path) -> io::Result<Child> {
     let is_large = fs::metadata(log).is_ok_and(|file| file.len() > LARGEST_LOG);
     if is_large {
         fs::rename(log, log.with_extension("log.1"))?;
     }
     let stderr = Access::open(log, File::options().append(true))?;
-    Command::new(std::env::current_exe()?)
+    let mut command = Command::new(std::env::current_exe()?);
+    inherited.give_to(&mut command);
+    command
         .arg("--state")
         .arg(state)
         .args(["serve", "--own-session", "--idle", IDLE])
@@ -161,6 +166,7 @@ fn tell(news: &SchedulerNews, form: Form) {
 /// Keeps a worker running.
 struct WorkerKeeper {
     store: Store,
+    inherited: Inherited,
     name: String,
     slots: u32,
     /// What it has besides slots, and how much of its logs is kept.
@@ -229,7 +235,9 @@ impl WorkerKeeper {
         let log = self.log()?;
         let program = std::env::current_exe()?;
         let lease = format!("{}ms", self.lease.as_millis());
-        let started = Command::new(program)
+        let mut command = Command::new(program);
+        self.inherited.give_to(&mut command);
+        let started = command
             .arg("--state")
             .arg(self.store.dir())
             .args(["worker", "--own-session", "--idle", IDLE, "--name", &self.name])

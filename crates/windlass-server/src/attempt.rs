@@ -17,6 +17,7 @@ use windlass_core::{Grant, Token, WorkId};
 use windlass_workflow::{Shell, plain_words};
 
 use crate::command::CommandSpec;
+use crate::inherited::Inherited;
 use crate::launch::{Launched, Launcher, Program};
 use crate::limit_tag::NewTag;
 
@@ -56,7 +57,7 @@ impl Ready {
         // A shell knows more ways to execute a file, and what to print if it cannot.
         let started = started.or_else(|| launch(&self.order.shell()?));
         // The standard library searches everywhere, and reports what is wrong.
-        started.map_or_else(|| self.order.spawn(output, self.tag), Ok)
+        started.map_or_else(|| self.order.spawn(launcher.inherited(), output, self.tag), Ok)
     }
 }
 
@@ -115,8 +116,14 @@ impl CommandSpec {
         Program::new(file, words, &env, &self.dir).ok()
     }
 
-    fn spawn(&self, output: BorrowedFd<'_>, tag: Option<NewTag>) -> io::Result<Launched> {
+    fn spawn(
+        &self,
+        inherited: &Inherited,
+        output: BorrowedFd<'_>,
+        tag: Option<NewTag>,
+    ) -> io::Result<Launched> {
         let mut command = Command::new(&self.program);
+        inherited.give_to(&mut command);
         command
             .args(&self.arguments)
             .current_dir(&self.dir)

@@ -22,9 +22,11 @@ use windlass_workflow::{Plan, Step, Workflow};
 
 #[cfg(windlass_faults)]
 use crate::fault::{self, Point};
+use crate::inherited::{Inherited, expect_no_password};
 use crate::log_file;
 use crate::nesting;
 use crate::process_tag;
+use crate::processes::ProcessSettings;
 use crate::schedule::Schedule;
 use crate::service::submitted_env;
 use crate::tree;
@@ -186,6 +188,7 @@ impl Coordinator {
             }
         }
         let env = submitted_env(std::env::vars_os(), &plan_of(&record)?.pass_env, &[])?;
+        expect_no_password(store, &env)?;
         store.transact(|transaction| {
             let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
             let now = transaction.now();
@@ -265,8 +268,10 @@ impl Coordinator {
         let what = "the directory for logs cannot be made";
         Access::create_dir(identity.logs()).map_err(|source| RunError::Io { what, source })?;
         let clock = schedule.clock().clone();
+        let (tag, at_once) = (identity.tag(), schedule.at_once());
+        let inherited = Inherited::without_password_of(&store)?;
         let journal = StoreJournal::new(store, leader, identity.clone(), &schedule, facts)?;
-        let attempts = LocalAttempts::new(&identity.tag(), schedule.at_once(), clock)?;
+        let attempts = LocalAttempts::new(ProcessSettings { tag, at_once, inherited }, clock)?;
         Ok(Self { run: RunLoop::new(RunState::new(schedule, identity), journal, attempts) })
     }
 

@@ -12,7 +12,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,6 +24,7 @@ use windlass_store::{Answer, LimitItems, Process, ProcessTree, Refused, Store, S
 use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
 use crate::ended::Exit;
 use crate::heartbeat::{Heartbeat, HeldNames, Lost};
+use crate::inherited::Inherited;
 use crate::lock_client::LockClient;
 use crate::poll::poll;
 use crate::proc_fs;
@@ -195,7 +195,7 @@ struct Held {
 impl Held {
     fn run(&self, store: &Store, order: &Hold, signals: &SignalPipe) -> Result<i32, HoldError> {
         let group = GroupChoice::for_terminal();
-        let mut running = RunningCommand::start(self, order, group, store.dir())?;
+        let mut running = RunningCommand::start(self, order, group, store)?;
         let beat = self.beat(order, &running);
         if beat.is_late() {
             // This process was suspended before the command began, and another holder that found no process
@@ -259,6 +259,7 @@ impl Held {
 struct RunningCommand {
     child: Spawned,
     group: GroupChoice,
+    _lender: Inherited,
 }
 
 impl RunningCommand {
@@ -267,17 +268,20 @@ impl RunningCommand {
         held: &Held,
         order: &Hold,
         group: GroupChoice,
-        store: &Path,
+        store: &Store,
     ) -> Result<Self, HoldError> {
         let (program, arguments) = order.command.split_first().expect("a command is never empty");
         let mut command = Command::new(program);
+        let lender = Inherited::without_password_of(store).map_err(HoldError::Store)?;
+        lender.lend_to(&mut command);
         command.args(arguments).env(FENCE_VARIABLE, fence(&held.tokens()));
         command.envs(held.items.iter().map(LimitItems::variable));
         command
             .env(TAG_VARIABLE, process_tag::inherited_with(&held.tag))
-            .env(STATE_VARIABLE, store);
+            .env(STATE_VARIABLE, store.dir());
         let start = |source| HoldError::Start { command: program.clone(), source };
-        Ok(Self { child: spawn(&mut command, group, &held.tag).map_err(start)?, group })
+        let child = spawn(&mut command, group, &held.tag).map_err(start)?;
+        Ok(Self { child, group, _lender: lender })
     }
 
     /// Waits for the command, passes signals on, and kills it if the lease is lost. Returns none if it has

@@ -8,7 +8,6 @@
 mod child;
 mod program;
 
-use std::env;
 use std::ffi::{CString, OsString, c_char, c_int};
 use std::fs::File;
 use std::io;
@@ -24,6 +23,7 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use self::child::{ChildSetup, caught_signals};
 pub(crate) use self::program::Program;
 use crate::attempt::pid;
+use crate::inherited::Inherited;
 use crate::limit_tag::NewTag;
 use crate::spawn::{keep_ends, reap, spawned};
 
@@ -87,8 +87,9 @@ impl Drop for Launched {
 
 /// Starts processes in groups of their own, with an empty standard input and no terminal.
 pub(crate) struct Launcher {
-    /// The variables of this process, with the lengths of their names.
-    inherited: Vec<(usize, CString)>,
+    inherited: Inherited,
+    /// The variables that processes inherit, with the lengths of their names.
+    variables: Vec<(usize, CString)>,
     /// The standard input of all processes.
     null: File,
     /// The signals to reset in a child; found when the first process starts.
@@ -97,7 +98,7 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(inherited: Inherited) -> io::Result<Self> {
         let variable = |(name, value): (OsString, OsString)| {
             let length = name.len();
             let mut text = name.into_vec();
@@ -108,11 +109,17 @@ impl Launcher {
         };
         keep_ends();
         Ok(Self {
-            inherited: env::vars_os().filter_map(variable).collect(),
+            variables: inherited.variables().filter_map(variable).collect(),
+            inherited,
             null: File::open("/dev/null")?,
             caught: None,
             stack: Box::new_uninit_slice(STACK_BYTES),
         })
+    }
+
+    /// Returns the environment that processes inherit.
+    pub(crate) fn inherited(&self) -> &Inherited {
+        &self.inherited
     }
 
     /// Starts a process that prints to `output` and carries `tag`. Fails if its program cannot be executed,
@@ -159,13 +166,13 @@ impl Launcher {
         }
     }
 
-    /// Returns the variables of this process that the program does not replace, and its own.
+    /// Returns the inherited variables that the program does not replace, and its own.
     fn environment<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = &'a CString> {
         let name = |(length, text): &'a (usize, CString)| &text.as_bytes()[..*length];
         let replaced = move |ours: &'a (usize, CString)| {
             program.env.iter().any(|own| own.0 == ours.0 && name(own) == name(ours))
         };
-        let inherited = self.inherited.iter().filter(move |variable| !replaced(variable));
+        let inherited = self.variables.iter().filter(move |variable| !replaced(variable));
         inherited.chain(&program.env).map(|(_, text)| text)
     }
 }

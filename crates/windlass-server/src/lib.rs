@@ -51,6 +51,7 @@ mod files;
 mod guard;
 mod heartbeat;
 mod hold;
+mod inherited;
 mod launch;
 mod leader_file;
 mod limit_tag;
@@ -94,6 +95,7 @@ pub use guard::{
 };
 pub use heartbeat::Lost;
 pub use hold::{Hold, HoldError, hold};
+pub use inherited::Inherited;
 pub use lock_client::{other_users_leftover, waits_for_its_own};
 pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};

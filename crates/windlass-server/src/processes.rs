@@ -41,6 +41,7 @@ use crate::ended::{Ended, Exit};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::files;
+use crate::inherited::Inherited;
 use crate::launch::{Launched, Launcher};
 use crate::log_file::LogFile;
 use crate::log_pipe::{self, LogPipe, WhenUnwritable};
@@ -61,6 +62,15 @@ pub(crate) const CANNOT_START: i32 = 126;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon to look again when orphans may have been overlooked.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What all processes of a run have in common.
+pub(crate) struct ProcessSettings {
+    /// The tag that they carry.
+    pub(crate) tag: String,
+    /// How many run at a time, at most.
+    pub(crate) at_once: usize,
+    pub(crate) inherited: Inherited,
+}
 
 /// All processes of one run.
 pub(crate) struct Processes {
@@ -108,9 +118,9 @@ pub(crate) struct Woken {
 }
 
 impl Processes {
-    /// Prepares for at most `at_once` processes at a time, all of which carry `tag`. A wait also returns
-    /// when `news` is readable.
-    pub(crate) fn new(tag: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
+    /// Prepares to start processes. A wait also returns when `news` is readable.
+    pub(crate) fn new(settings: ProcessSettings, news: &impl AsFd) -> io::Result<Self> {
+        let ProcessSettings { tag, at_once, inherited } = settings;
         files::allow(at_once);
         let (sender, messages) = channel()?;
         Ok(Self {
@@ -118,10 +128,10 @@ impl Processes {
             running: RunningJobs::default(),
             orphans: Orphans::receive()?,
             sweep_at: Instant::now() + SWEEP_INTERVAL,
-            launcher: Launcher::new()?,
+            launcher: Launcher::new(inherited)?,
             pipes: LogPipes::new(),
             reaper: None,
-            tag: tag.to_owned(),
+            tag,
             messages,
             sender,
         })

@@ -27,6 +27,7 @@ pub(crate) use self::changing::{change_of, fold_changes};
 use crate::coordinator::{Ask, RunError, ask, require_text_path, send};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::inherited::expect_no_password;
 use crate::look::{RunView, StepState};
 use crate::service::submitted_env;
 use crate::users;
@@ -208,6 +209,7 @@ pub fn add(
 ) -> Result<WorkId, QueueError> {
     check_name(queue)?;
     addition.check()?;
+    expect_no_password(store, &addition.env)?;
     require_text_path(store)?;
     let uid = store.access().creator();
     let added = store.transact(|transaction| {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::examine::Examined;
 use crate::log::LogStore;
+use crate::postgres::LentPassword;
 use crate::tables::Tables;
 use crate::wakeup::{Notice, Topic, Wakeup};
 use crate::writer_wait::OnWait;
@@ -101,6 +102,11 @@ pub trait Backend: Send {
     /// Looks at the state of the backend.
     fn examine(&mut self) -> Result<Examined, StoreError> {
         Ok(Examined::Memory)
+    }
+
+    /// Lends the password with which this was opened to processes of the same user; none if there was none.
+    fn lend_password(&self) -> Result<Option<LentPassword>, StoreError> {
+        Ok(None)
     }
 
     /// Returns a function that opens further connections to the same place, for other threads.

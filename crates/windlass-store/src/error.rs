@@ -175,6 +175,14 @@ pub enum StoreError {
         /// What it said.
         why: String,
     },
+    /// The server asks for a password, and there is none.
+    #[error(
+        "database {database} asks for a password, and there is none for it in ~/.pgpass, the file that PGPASSFILE names, PGPASSWORD or WINDLASS_STATE"
+    )]
+    NoPassword {
+        /// The URL of the database.
+        database: String,
+    },
     /// The database cannot be reached.
     #[error("cannot reach database {database}: {why}")]
     DatabaseAway {

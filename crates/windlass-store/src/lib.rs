@@ -69,7 +69,8 @@ mod words;
 mod writer_wait;
 
 pub use self::postgres::{
-    CheckedRights, Postgres, Rights, check_rights, grant, is_database, without_password,
+    CheckedRights, LentPassword, PASSFILE_VARIABLE, Postgres, Rights, borrow_password,
+    check_rights, grant, is_database, without_password,
 };
 pub use access::Access;
 pub use backend::{Backend, Delivery, Durability, Opener, ReadBody, TransactionBody};

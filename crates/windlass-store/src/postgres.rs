@@ -8,6 +8,7 @@
 mod begin;
 mod examine;
 mod grants;
+mod lent;
 mod link;
 mod listener;
 mod logs;
@@ -29,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use self::begin::{begin, first_time};
 pub use self::grants::{CheckedRights, Rights, check_rights, grant};
+pub use self::lent::{LentPassword, PASSFILE_VARIABLE, borrow_password};
 use self::listener::{Listener, notification};
 use self::session::Session;
 use self::tables::PostgresTables;
@@ -274,6 +276,10 @@ impl Backend for Postgres {
 
     fn logs(&mut self) -> Option<&mut dyn LogStore> {
         Some(self)
+    }
+
+    fn lend_password(&self) -> Result<Option<LentPassword>, StoreError> {
+        self.target.lend_password()
     }
 
     fn opener(&self) -> Opener {

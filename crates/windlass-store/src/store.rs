@@ -16,7 +16,7 @@ use crate::examine::Examined;
 use crate::layout;
 use crate::log::LogStore;
 use crate::memory::Memory;
-use crate::postgres::Postgres;
+use crate::postgres::{LentPassword, Postgres};
 use crate::run::RunRecord;
 use crate::sqlite::{Network, Sqlite};
 use crate::transaction::{NameView, Transaction};
@@ -327,6 +327,12 @@ impl Store {
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         self.backend.delivery()
+    }
+
+    /// Lends the password with which the store was opened to processes that this one starts; none if it was opened
+    /// without one. They find it by [`PASSFILE_VARIABLE`](crate::PASSFILE_VARIABLE) until the value is dropped.
+    pub fn lend_password(&self) -> Result<Option<LentPassword>, StoreError> {
+        self.backend.lend_password()
     }
 
     /// Registers a wake-up for a topic.

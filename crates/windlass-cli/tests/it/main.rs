@@ -37,6 +37,7 @@ mod processes;
 mod pruning;
 mod resume;
 mod scenarios;
+mod secrets;
 mod service;
 mod sharing;
 mod shown;

@@ -17,6 +17,7 @@ use windlass_workflow::{Script, format_duration};
 use crate::attempt::pid;
 use crate::command::{CommandSpec, script_command};
 use crate::fence;
+use crate::inherited::Inherited;
 use crate::poll::poll;
 use crate::proc_fs;
 use crate::process_tag::{self, TAG_VARIABLE};
@@ -122,9 +123,10 @@ impl fmt::Display for Broken {
 }
 
 /// A command that checks a condition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct CheckCommand<'a> {
     pub(crate) command: &'a CommandSpec,
+    pub(crate) inherited: &'a Inherited,
     /// How long it may take.
     pub(crate) limit: Duration,
     /// The tags that its processes carry; no other process carries the last of them.
@@ -144,18 +146,23 @@ impl Check<'_> {
         CommandSpec { program, arguments, env: self.env.to_vec(), dir: self.dir.to_owned() }
     }
 
-    fn run(&self, stop: Option<&dyn AsFd>) -> io::Result<Option<CheckResult>> {
-        let command = &self.command();
-        check_until(&CheckCommand { command, limit: self.limit, tags: self.tags }, stop)
+    fn run(
+        &self,
+        inherited: &Inherited,
+        stop: Option<&dyn AsFd>,
+    ) -> io::Result<Option<CheckResult>> {
+        let (command, Check { limit, tags, .. }) = (&self.command(), *self);
+        check_until(&CheckCommand { command, inherited, limit, tags }, stop)
     }
 }
 
 /// Runs a condition once, or until a signal comes.
 pub(crate) fn check_until_signal(
     check: &Check<'_>,
+    inherited: &Inherited,
     signals: &SignalPipe,
 ) -> io::Result<Result<CheckResult, i32>> {
-    match check.run(Some(signals))? {
+    match check.run(inherited, Some(signals))? {
         Some(result) => Ok(Ok(result)),
         None => signals.next().map(Err),
     }
@@ -211,7 +218,7 @@ fn check_until(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(check: &Check<'_>) -> io::Result<CheckResult> {
-    Ok(check.run(None)?.expect("nothing stops it"))
+    Ok(check.run(&Inherited::default(), None)?.expect("nothing stops it"))
 }
 
 fn result(status: ExitStatus, said: String) -> CheckResult {
@@ -244,6 +251,7 @@ impl RunningCheck {
         ioctl_fionbio(&output, true)?;
         let CommandSpec { program, arguments, env, dir } = check.command;
         let mut command = Command::new(program);
+        check.inherited.give_to(&mut command);
         command.args(arguments).current_dir(dir);
         command.envs(env.iter().map(|(name, value)| (name, value)));
         command.env(TAG_VARIABLE, process_tag::inherited_with(check.tags));

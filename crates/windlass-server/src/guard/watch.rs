@@ -14,6 +14,7 @@ use super::guard_poll::{GuardPoll, PollStep, UsedUp};
 use super::verdict::{Verdict, Verdicts};
 use super::waiting::Waiting;
 use crate::events::{EventReader, rest};
+use crate::inherited::Inherited;
 use crate::lock_client::patience;
 use crate::signals::SignalPipe;
 
@@ -108,10 +109,12 @@ pub fn watch(
     let after = store.last_event()?;
     let events = EventReader::new(store.try_clone()?, after, patterns.collect::<Result<_, _>>()?);
     let tag = format!("check-{}", wakeups[0].name());
+    let inherited = Inherited::without_password_of(&store)?;
     let began = Instant::now();
     let poll = GuardPoll::new(order.guard, Timestamp::ZERO);
     Watching {
         store,
+        inherited,
         order,
         verdicts,
         events,
@@ -128,6 +131,7 @@ pub fn watch(
 
 struct Watching<'a, T> {
     store: Store,
+    inherited: Inherited,
     order: &'a Watch<'a>,
     verdicts: Verdicts,
     events: EventReader,
@@ -197,7 +201,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
         let left = self.left().filter(|left| !left.is_zero());
         let limit = left.map_or(limit, |left| left.min(limit));
         let check = Check { script: &guard.condition, env, dir, limit, tags: &self.tag };
-        match check_until_signal(&check, &self.signals)? {
+        match check_until_signal(&check, &self.inherited, &self.signals)? {
             Err(signal) => Err(GuardError::Interrupted { signal }),
             Ok(CheckResult::Passed) => Ok(Some(GuardEnd::Passed)),
             Ok(CheckResult::Broken(broken)) => Ok(Some(GuardEnd::Broken(broken))),

@@ -11,7 +11,7 @@ fn output_of(dir: &Path, script: &str, env: &[(&str, &str)]) -> String {
     let words = ["called", "-c", script].into_iter();
     let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     let program = Program::new(Path::new("/bin/sh"), words, &env, dir).expect("no zero");
-    let mut launcher = Launcher::new().expect("it can be made ready");
+    let mut launcher = Launcher::new(Inherited::default()).expect("it can be made ready");
     let launched = launcher.launch(&program, file.as_fd(), None).expect("there is a shell");
     assert!(crate::spawn::is_spawned(launched.id()));
     crate::poll::poll(&[&launched], None).expect("it can be waited for");
@@ -48,7 +48,7 @@ fn a_program_starts_with_default_signal_handling() {
 #[test]
 fn what_cannot_be_executed_is_an_error_and_leaves_nothing() {
     let log = tempfile::tempfile().expect("a file");
-    let mut launcher = Launcher::new().expect("it can be made ready");
+    let mut launcher = Launcher::new(Inherited::default()).expect("it can be made ready");
     let mut error = |file: &str, dir: &str| {
         let program = Program::new(Path::new(file), [file].into_iter(), &[], Path::new(dir));
         let program = program.expect("no zero");

@@ -13,6 +13,7 @@ use super::{Addition, QueueError, expect_known, expect_unbegun};
 use crate::coordinator::RunError;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::inherited::expect_no_password;
 use crate::look::RunView;
 use crate::schedule::StepChange;
 use crate::users;
@@ -85,6 +86,7 @@ enum Change {
 
 /// Changes what a step is to do that has not begun. Returns the step.
 pub fn edit(store: &mut Store, queue: &str, step: &str, edit: &Edit) -> Result<WorkId, QueueError> {
+    expect_no_password(store, &edit.env)?;
     change(store, queue, |transaction, view, found| {
         let work = unbegun(view, step, "it cannot be edited")?;
         let mut addition = latest(transaction, found, work)?;

@@ -22,7 +22,7 @@ use self::outbox::Outbox;
 pub(super) use self::taken::OrderToken;
 use self::taken::{TakenOrders, Wish};
 use super::guarded::Guarded;
-use super::guardian::Guardian;
+use super::guardian::{Guardian, GuardianProgram};
 use super::ledger::Ledger;
 use super::life::{Begin, left_by};
 use super::log_sender::LogSender;
@@ -38,6 +38,7 @@ use crate::coordinator::attempts::{Attempts, LogSpec, News, OrderId, OrderKind, 
 use crate::fault::Point;
 use crate::fence;
 use crate::heartbeat::{Beat, Heartbeat, SettledEra, WorkerBeats};
+use crate::inherited::Inherited;
 
 /// The interval between two checks for orders without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -101,12 +102,14 @@ impl Duty<Guarded> {
         &mut self,
         process: Process,
         begun: &Begun,
+        inherited: Inherited,
     ) -> Result<Heartbeat, WorkerError> {
         let io = |what| move |source| WorkerError::Io { what, source };
         let began = begun.at;
         let WorkerSettings { lease, guardian, .. } = &self.settings;
         let lease = *lease;
-        let guardian = Guardian::start(guardian, self.attempts.presence(), lease, began);
+        let program = GuardianProgram { arguments: guardian.clone(), inherited };
+        let guardian = Guardian::start(program, self.attempts.presence(), lease, began);
         let guardian = guardian.map_err(io("the worker's guardian cannot be started"))?;
         let line = guardian.line();
         let heeded = self.attempts.heed(guardian);

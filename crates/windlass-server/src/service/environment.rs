@@ -23,6 +23,11 @@ pub enum EnvironmentError {
         /// The variable.
         name: String,
     },
+    /// The password of the store was to be stored in it.
+    #[error(
+        "PGPASSWORD has the password of the store, which all who may look at the store would find in it; do not pass it on: windlass needs no password in a step"
+    )]
+    Password,
     /// A value cannot be stored.
     #[error(
         "the value of {name} is not valid UTF-8, so it cannot be stored with the run; change or unset it"

@@ -31,12 +31,13 @@ use rustix::time::{
     timerfd_settime,
 };
 use windlass_core::Timestamp;
-use windlass_store::{Network, ProcessTree, Store};
+use windlass_store::{Network, ProcessTree, Store, borrow_password};
 
 use super::life::{left_by, worker_dir, worker_tag};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::fence;
+use crate::inherited::Inherited;
 use crate::poll::{poll, timespec};
 use crate::process_tag;
 use crate::search::{self, Wanted};
@@ -82,10 +83,16 @@ pub(super) struct Guardian {
     process: Spawned,
     said: UnixStream,
     line: Line,
-    arguments: Vec<OsString>,
+    program: GuardianProgram,
     lease: Duration,
     /// It has told that it ends the worker's processes.
     is_ending: bool,
+}
+
+/// What is executed as a guardian: this program.
+pub(super) struct GuardianProgram {
+    pub(super) arguments: Vec<OsString>,
+    pub(super) inherited: Inherited,
 }
 
 /// What a guardian does.
@@ -136,20 +143,18 @@ impl Line {
 }
 
 impl Guardian {
-    /// Starts a guardian, which is this program with these arguments. The last good heartbeat counts from
-    /// `good`.
+    /// Starts a guardian. The last good heartbeat counts from `good`.
     pub(super) fn start(
-        arguments: &[OsString],
+        program: GuardianProgram,
         presence: &File,
         lease: Duration,
         good: Timestamp,
     ) -> io::Result<Self> {
-        let (process, stream) = launch(arguments, presence)?;
+        let (process, stream) = program.launch(presence)?;
         let said = stream.try_clone()?;
         let line = Line(Arc::new(Mutex::new(LineState { stream, good, is_broken: false })));
         line.note_good(good);
-        let arguments = arguments.to_owned();
-        Ok(Self { process, said, line, arguments, lease, is_ending: false })
+        Ok(Self { process, said, line, program, lease, is_ending: false })
     }
 
     pub(super) fn line(&self) -> Line {
@@ -181,7 +186,7 @@ impl Guardian {
         if let Some(code @ 1..) = ended.code() {
             return Err(io::Error::other(format!("it has ended with exit code {code}")));
         }
-        let (process, stream) = launch(&self.arguments, presence)?;
+        let (process, stream) = self.program.launch(presence)?;
         (self.process, self.said) = (process, stream.try_clone()?);
         let mut state = self.line.state();
         (state.stream, state.is_broken) = (stream, false);
@@ -214,13 +219,16 @@ impl AsFd for Guardian {
     }
 }
 
-fn launch(arguments: &[OsString], presence: &File) -> io::Result<(Spawned, UnixStream)> {
-    let (own, theirs) = UnixStream::pair()?;
-    own.set_nonblocking(true)?;
-    let mut command = Command::new(THIS_PROGRAM);
-    command.arg0("windlass").args(arguments);
-    command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(presence.try_clone()?);
-    Ok((spawn_lasting(&mut command)?, own))
+impl GuardianProgram {
+    fn launch(&self, presence: &File) -> io::Result<(Spawned, UnixStream)> {
+        let (own, theirs) = UnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        let mut command = Command::new(THIS_PROGRAM);
+        self.inherited.give_to(&mut command);
+        command.arg0("windlass").args(&self.arguments);
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(presence.try_clone()?);
+        Ok((spawn_lasting(&mut command)?, own))
+    }
 }
 
 /// Returns when the processes of a worker are asked to end, after its last good heartbeat.
@@ -239,6 +247,8 @@ pub fn guard(state: &Path, name: &str, lease: Duration) -> io::Result<()> {
     // A signal to the session or the group of the worker is none for its guardian.
     let _ = setsid();
     signals::survive()?;
+    // The worker may have ended when it is needed.
+    borrow_password();
     let tag = worker_tag(&worker_dir(state, name), name)?;
     let line = UnixStream::from(stdin().as_fd().try_clone_to_owned()?);
     let ward = Ward { line, state: state.to_owned(), name: name.to_owned(), tag };

@@ -4,6 +4,7 @@ use windlass_store::{RunRecord, Store};
 use windlass_workflow::Workflow;
 
 use crate::coordinator::{RunError, expect_limits, plan_as_asked, require_text_path};
+use crate::inherited::expect_no_password;
 use crate::nesting;
 use crate::service::placement::Placement;
 use crate::service::submitted_env;
@@ -31,6 +32,7 @@ pub fn submit(
     require_text_path(store)?;
     let plan = plan_as_asked(workflow, &run)?;
     let env = submitted_env(std::env::vars_os(), &plan.pass_env, named)?;
+    expect_no_password(store, &env)?;
     let uid = Some(store.access().creator());
     let mut run = RunRecord { workflow: plan.name.clone(), uid, env: Some(env), ..run };
     let stored = store.transact(|transaction| {

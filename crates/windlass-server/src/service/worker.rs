@@ -31,6 +31,8 @@ use crate::clock::Clock;
 use crate::coordinator::RunError;
 use crate::coordinator::attempts::LocalAttempts;
 use crate::heartbeat::Heartbeat;
+use crate::inherited::Inherited;
+use crate::processes::ProcessSettings;
 use crate::tree;
 
 /// A look at the store takes at most this part of a lease, and at least so long as a busy machine needs.
@@ -160,8 +162,10 @@ impl Worker {
         await_name(&mut store, &name, &holder, || tell(&WorkerNews::AwaitingName))?;
         store.keep_pace_with(lease);
         let mut store = store.opener_within((lease / LOOKS).max(LOOK)).open()?;
+        let inherited = Inherited::without_password_of(&store)?;
         let (clock, at_once) = (Clock::start(), BESIDE.saturating_add(settings.slots as usize));
-        let mut attempts = LocalAttempts::new(&tag, at_once, clock.clone())?;
+        let processes = ProcessSettings { tag: tag.clone(), at_once, inherited: inherited.clone() };
+        let mut attempts = LocalAttempts::new(processes, clock.clone())?;
         attempts.isolate_logs();
         let attempts = Guarded::new(attempts, presence);
         let place = Place { dir: &dir, tag: &tag, process: &process, kill: &tree::kill_all };
@@ -169,7 +173,7 @@ impl Worker {
         let keeps_logs = store.logs().is_some();
         let before = store.read(|transaction| orders_before(transaction, &name))?;
         let (mut duty, begun) = Duty::begin(store, settings, &place, attempts, clock)?;
-        let _heartbeat = duty.guard(process, &begun)?;
+        let _heartbeat = duty.guard(process, &begun, inherited)?;
         if keeps_logs {
             let sender = LogSender::start(logs, kept);
             let sender = sender.map_err(io("the thread that sends logs cannot be started"))?;

@@ -13,6 +13,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::lent::{LentPassword, borrowed};
 use super::tls;
 use crate::error::StoreError;
 
@@ -22,6 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(10);
 /// The value of `sslrootcert` for the certificates that this system trusts.
 const SYSTEM_CERTIFICATES: &str = "system";
+/// How the client says that the server has asked for a password.
+const NO_PASSWORD: &str = "password missing";
 /// The schema with the tables of a store, unless the URL names another.
 const SCHEMA: &str = "windlass";
 
@@ -35,12 +38,17 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Reads a URL. A password that it leaves out comes from the environment, as for other programs that
-    /// use PostgreSQL: `PGPASSWORD`, or the file that `PGPASSFILE` names (`~/.pgpass` by default); or from
-    /// `WINDLASS_STATE`, if that names the same database.
+    /// Reads a URL. A password that it leaves out was lent to this process, or it comes from the environment, as
+    /// for other programs that use PostgreSQL: `PGPASSWORD`, or the file that `PGPASSFILE` names (`~/.pgpass` by
+    /// default); or from `WINDLASS_STATE`, if that names the same database.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
         let shown = without_password(url);
         let invalid = |why: String| StoreError::DatabaseUrl { url: shown.clone(), why };
+        let account = url.split_once("://").and_then(|(_, rest)| account_in(rest));
+        if account.is_some_and(|account| account.contains(['?', '@'])) {
+            let why = "write %3F for each ? and %40 for each @ of a password, a name or an option";
+            return Err(invalid(why.to_owned()));
+        }
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut schema, mut rest) = (SCHEMA.to_owned(), Vec::new());
         let (mut root_certificate, mut ssl_mode) = (None, None);
@@ -101,6 +109,13 @@ impl Target {
         Ok(Self { config, schema, shown, root_certificate })
     }
 
+    /// Lends the password to processes of the same user; none if there is none.
+    pub(super) fn lend_password(&self) -> Result<Option<LentPassword>, StoreError> {
+        let password = self.config.get_password();
+        let lent = password.map(|password| LentPassword::new(&self.shown, password)).transpose();
+        lent.map_err(|source| StoreError::Io { path: "a file in memory".into(), source })
+    }
+
     pub(super) fn schema(&self) -> &str {
         &self.schema
     }
@@ -156,15 +171,38 @@ pub fn is_database(url: &str) -> bool {
 #[must_use]
 pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let Some((account, hosts)) = rest[..end].rsplit_once('@') else { return url.to_owned() };
-    let user = account.split_once(':').map_or(account, |(user, _)| user);
-    format!("{scheme}://{user}@{hosts}{}", &rest[end..])
+    let (user, place) = match account_in(rest) {
+        Some(account) => {
+            let user = account.split_once(':').map_or(account, |(user, _)| user);
+            (format!("{user}@"), &rest[account.len() + 1..])
+        }
+        None => (String::new(), rest),
+    };
+    let (place, query) = place.split_once('?').unwrap_or((place, ""));
+    let is_secret = |pair: &&str| {
+        pair.split('=').next().is_some_and(|key| key.to_ascii_lowercase().contains("password"))
+    };
+    let query: Vec<_> = query.split('&').filter(|pair| !is_secret(pair)).collect();
+    let query = query.join("&");
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{scheme}://{user}{place}{mark}{query}")
+}
+
+/// Returns the user and the password of a URL without its scheme. They end at the last `@` before the query,
+/// because a password may contain a slash that was not encoded, or else at the last of all, because it may
+/// contain a question mark.
+fn account_in(rest: &str) -> Option<&str> {
+    let place = rest.split('?').next().unwrap_or_default();
+    let end = place.rfind('@').or_else(|| rest.rfind('@'))?;
+    Some(&rest[..end])
 }
 
 /// Converts an error of the client, and tells why a connection failed.
 pub(super) fn error(database: &str, error: &tokio_postgres::Error) -> StoreError {
     let (database, why) = (database.to_owned(), reason(error));
+    if why.ends_with(NO_PASSWORD) {
+        return StoreError::NoPassword { database };
+    }
     let Some(code) = error.code().map(SqlState::code).filter(|_| !error.is_closed()) else {
         return StoreError::DatabaseAway { database, why };
     };
@@ -201,8 +239,12 @@ fn is_plain(name: &str) -> bool {
     (1..=48).contains(&name.len()) && name.chars().all(plain)
 }
 
-/// Returns the password that the environment or the password file has for a connection.
+/// Returns the password that was lent for a connection, or that the environment or the password file has.
 fn password_of(config: &Config, shown: &str) -> Option<String> {
+    // First, because a step may use another database, too.
+    if let Some(password) = borrowed(shown) {
+        return Some(password);
+    }
     if let Ok(password) = env::var("PGPASSWORD") {
         return Some(password);
     }
@@ -265,10 +307,31 @@ mod tests {
             ("postgres://me:se%40cr:et@db:5433/x?schema=a", "postgres://me@db:5433/x?schema=a"),
             ("postgres://me@db/x", "postgres://me@db/x"),
             ("postgresql://me:secret@db", "postgresql://me@db"),
+            ("postgres://me:sec/ret@db/x?schema=a", "postgres://me@db/x?schema=a"),
+            (
+                "postgres://db/x?schema=a&connect_timeout=3",
+                "postgres://db/x?schema=a&connect_timeout=3",
+            ),
+            (
+                "postgres://me:secret@db/x?application_name=a@b",
+                "postgres://me@db/x?application_name=a@b",
+            ),
         ] {
             assert_eq!(without_password(url), shown);
             let parsed = Target::parse(url).expect(url);
             assert_eq!(parsed.to_string(), shown);
+        }
+        for url in [
+            "postgres://me:secret?secret@db/x",
+            "postgres://me:secret@secret@db/x",
+            "postgres://me:secret/?a=secret@db/x",
+            "postgres://me@db/x?password=secret",
+            "postgres://me@db/x?schema=a&sslpassword=secret&connect_timeout=3",
+            "postgres://me:secret@db:port/x",
+        ] {
+            assert!(!without_password(url).contains("secret"), "{url}");
+            let refused = Target::parse(url).err().expect(url).to_string();
+            assert!(!refused.contains("secret"), "{refused}");
         }
     }
 

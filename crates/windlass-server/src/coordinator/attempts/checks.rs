@@ -10,10 +10,12 @@ use crate::channel::Sender;
 use crate::command::CommandSpec;
 use crate::fence;
 use crate::guard::{CheckCommand, check_until_closed};
+use crate::inherited::Inherited;
 
 /// The checks that run. None outlives this object.
 pub(super) struct Checks<K: OrderKey> {
     running: BTreeMap<K, RunningCheck>,
+    inherited: Inherited,
 }
 
 struct RunningCheck {
@@ -31,19 +33,19 @@ pub(super) struct Check<K> {
     pub(super) limit: Duration,
 }
 
-impl<K: OrderKey> Default for Checks<K> {
-    fn default() -> Self {
-        Self { running: BTreeMap::new() }
-    }
-}
-
 impl<K: OrderKey> Checks<K> {
+    pub(super) fn new(inherited: Inherited) -> Self {
+        Self { running: BTreeMap::new(), inherited }
+    }
+
     /// Starts a check, whose end is sent to `reports`.
     pub(super) fn start(&mut self, check: Check<K>, reports: Sender<News<K>>) -> io::Result<()> {
         let (stopped, stop) = io::pipe()?;
         let Check { id, command, tags, limit } = check;
+        let inherited = self.inherited.clone();
         let thread = thread::Builder::new().spawn(move || {
-            let check = CheckCommand { command: &command, limit, tags: &tags };
+            let (command, inherited, tags) = (&command, &inherited, tags.as_str());
+            let check = CheckCommand { command, inherited, limit, tags };
             let ended = |end| Report::Checked { id, end };
             let report = match check_until_closed(&check, &stopped) {
                 Ok(Some(result)) => ended(CheckEnd::Result(result)),

@@ -27,7 +27,8 @@ use crate::outputs;
 use crate::own_logs;
 use crate::process_tag::{self, TAG_VARIABLE};
 use crate::processes::{
-    CANNOT_START, Job, JobSettings, LeftoverPolicy, NotStarted, Prepared, Processes, Woken,
+    CANNOT_START, Job, JobSettings, LeftoverPolicy, NotStarted, Prepared, ProcessSettings,
+    Processes, Woken,
 };
 use crate::signals::SignalWatch;
 
@@ -74,10 +75,11 @@ struct ReadyProcess<K> {
 }
 
 impl<K: OrderKey> LocalAttempts<K> {
-    /// Executes orders whose processes carry `tag`, `at_once` of them at a time at most.
-    pub(crate) fn new(tag: &str, at_once: usize, clock: Clock) -> Result<Self, RunError> {
+    /// Executes orders in processes with these settings.
+    pub(crate) fn new(settings: ProcessSettings, clock: Clock) -> Result<Self, RunError> {
+        let (tag, inherited) = (settings.tag.clone(), settings.inherited.clone());
         let made = channel().and_then(|(sender, news)| {
-            let processes = Processes::new(tag, at_once, &news)?;
+            let processes = Processes::new(settings, &news)?;
             Ok((sender, news, processes))
         });
         let (sender, news, processes) = made.map_err(cannot_wait)?;
@@ -97,12 +99,12 @@ impl<K: OrderKey> LocalAttempts<K> {
             halted: BTreeSet::new(),
             last_job: 0,
             timers: Timers::default(),
-            checks: Checks::default(),
+            checks: Checks::new(inherited),
             reports: Vec::new(),
             news,
             sender,
             clock,
-            tag: tag.to_owned(),
+            tag,
             _signals,
         })
     }
