@@ -18,6 +18,7 @@ use crate::init::InitError;
 use crate::man::ManError;
 use crate::messages::printable;
 use crate::queue::{NothingToEdit, OtherQueue, SetAndCleared, UsedTwice};
+use crate::reach::TooFar;
 use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::state::{GroupOfDatabase, PasswordShown};
@@ -189,6 +190,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<SetAndCleared>()
         || failure.is::<GroupOfDatabase>()
         || failure.is::<PasswordShown>()
+        || failure.is::<TooFar>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {

@@ -30,6 +30,7 @@ mod primitive;
 mod prune;
 mod ps;
 mod queue;
+mod reach;
 mod run;
 mod schema;
 mod serve;
@@ -103,6 +104,7 @@ fn carry_out(arguments: &Arguments) -> Exit {
 }
 
 fn call_verb(state: Option<&Path>, arguments: &Arguments) -> Result<Exit, Box<dyn Error>> {
+    reach::check(state, &arguments.verb)?;
     let form = Form::from(arguments.json);
     let shown = |output: &OutputArguments| run::Shown { mode: output.mode, form };
     match &arguments.verb {

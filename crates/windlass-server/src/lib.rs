@@ -106,6 +106,7 @@ pub use look::{
     StepExplanation, StepState, StepView, WaitReason, command_line, decide_steps, find_run,
     history, open_runs, other_host, prune, run_names, step_argument,
 };
+pub use nesting::{calling_run, is_started_by};
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use signals::is_heeded;

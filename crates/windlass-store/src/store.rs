@@ -182,6 +182,12 @@ impl Store {
         &self.dir
     }
 
+    /// Returns whether the store is in a database, which other machines may use.
+    #[must_use]
+    pub fn is_in_database(&self) -> bool {
+        self.clock.now().frame.is_shared()
+    }
+
     /// Reads the clock of the store.
     #[must_use]
     pub fn now(&self) -> ClockReading {

@@ -9,6 +9,8 @@ use windlass_sim::postgres::{Server, programs};
 
 use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 
+mod reach;
+
 /// The password. It appears where it should not, or nowhere.
 const CANARY: &str = "canary-5eb3f1";
 
