@@ -25,6 +25,9 @@ use windlass_store::{
 use crate::fault::Point;
 use crate::fence;
 
+#[cfg(test)]
+mod tests;
+
 /// Short commands are over by then, and never need a heartbeat.
 const FIRST: Duration = Duration::from_millis(100);
 /// How many heartbeats of a process fit into its lease.
@@ -149,7 +152,8 @@ impl Heartbeat {
     ) -> io::Result<Self> {
         let WorkerBeats { process, life, terms, settled } = beats;
         let opener = opener(store, terms);
-        let first = opener.open().map_err(io::Error::other)?;
+        // If it cannot be opened now, the next heartbeat tries again.
+        let first = opener.open().ok();
         Self::run(move |stop| {
             let name = (Name::Worker(life.worker), life.token);
             let beat = |transaction: &Transaction<'_>| {
@@ -164,7 +168,7 @@ impl Heartbeat {
             };
             let timeout = terms.heartbeat_timeout;
             let last = Some(WorkerLife::Good);
-            beat_on(&opener, Some(first), last, stop, timeout, beat, |at, answer| match answer {
+            beat_on(&opener, first, last, stop, timeout, beat, |at, answer| match answer {
                 WorkerLife::Good => tell(Beat::Good { at }),
                 WorkerLife::Unsettled => {}
                 WorkerLife::Over => tell(Beat::LifeOver),

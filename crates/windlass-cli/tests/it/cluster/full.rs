@@ -44,11 +44,12 @@ fn no_step_notices_that_the_disk_of_the_database_is_full() {
         let other = cluster.scheduler(&standby);
         let waits = |machine: &Machine| cluster.said_by(machine).matches("No space left").count();
         cluster.eventually("the events wait", || waits(&one) > round);
-        // The step ends meanwhile, and there is no room for its end.
+        // The step ends meanwhile. There is no room for its end, unless a page has some left from the last round.
         let refused = || cluster.database.has_said("INSERT INTO report");
         let before = refused();
         cluster.bench.write("go", "");
-        cluster.eventually("its end waits", || refused() > before);
+        let has_ended = || cluster.says(&lead, &["show", &run]).contains("succeeded");
+        cluster.eventually("its end waits", || refused() > before || has_ended());
         assert!(!cluster.bench.path("all-emitted").exists());
         cluster.database.free_disk();
         cluster.says(&lead, &["wait", &run]);
