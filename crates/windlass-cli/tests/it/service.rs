@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStderr, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -82,15 +85,46 @@ impl Service {
 
     /// Suspends a process while it does not write to the store: all others would wait for it.
     fn suspend(&self, place: usize) {
-        let blocker = block(&self.bench);
-        signal(&self.processes[place], Signal::STOP);
-        unblock(blocker);
+        let process = &self.processes[place];
+        loop {
+            signal(process, Signal::STOP);
+            eventually("it stands still", || is_suspended(process.id()));
+            if !self.is_writing(process.id()) {
+                return;
+            }
+            signal(process, Signal::CONT);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Returns whether a process has a lock that keeps others from writing to the store.
+    fn is_writing(&self, pid: u32) -> bool {
+        let inode =
+            |file: &&str| fs::metadata(self.bench.path("state").join(file)).map(|of| of.ino());
+        let files: Vec<_> = ["gate", "store.db-shm"].iter().flat_map(inode).collect();
+        let locks = fs::read_to_string("/proc/locks").expect("Linux lists them");
+        locks.lines().any(|line| {
+            // "1: POSIX  ADVISORY  WRITE 4711 00:19:815 120 120"; a wait for it has an arrow.
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [_, kind, _, "WRITE", owner, file, ..] = words[..] else { return false };
+            let inode = file.rsplit(':').next().and_then(|inode| inode.parse().ok());
+            kind != "->" && owner == pid.to_string() && inode.is_some_and(|of| files.contains(&of))
+        })
     }
 
     fn kill(&mut self, place: usize) {
         self.processes[place].kill().expect("it can be killed");
         self.processes[place].wait().expect("it was killed");
     }
+}
+
+/// Returns whether all threads of a process are stopped.
+fn is_suspended(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('T'))
+    })
 }
 
 impl Drop for Service {

@@ -104,7 +104,7 @@ fn check_second_attempt(service: &Service, run: &str) {
 #[test]
 fn the_steps_of_a_suspended_worker_end_and_it_begins_again() {
     let (service, run) = with_lone_step();
-    signal(&service.processes[1], Signal::STOP);
+    service.suspend(1);
     all_end(&service.bench, "pids");
     assert!(service.bench.path("asked").exists(), "it was asked to end before it was killed");
     service.bench.write("go", "");
@@ -116,7 +116,7 @@ fn the_steps_of_a_suspended_worker_end_and_it_begins_again() {
 #[test]
 fn the_step_of_a_suspended_worker_runs_elsewhere_and_the_worker_reports_nothing_when_it_goes_on() {
     let (mut service, run) = with_lone_step();
-    signal(&service.processes[1], Signal::STOP);
+    service.suspend(1);
     service.start(&["worker", "--name", "two", "--slots", "1"]);
     eventually("tried again", || service.bench.read("pids").lines().count() == 2);
     assert!(service.said().contains("worker one (life "), "{}", service.said());
@@ -142,7 +142,7 @@ fn the_step_of_a_killed_worker_runs_elsewhere_without_a_new_worker_of_that_name(
 fn a_scheduler_ends_the_steps_of_a_worker_that_was_killed_with_its_guardian() {
     let (mut service, run) = with_lone_step();
     let guardian = guardian_of(&service.processes[1]).expect("it has one");
-    signal(&service.processes[1], Signal::STOP);
+    service.suspend(1);
     kill(&guardian);
     service.kill(1);
     assert!(runs(&service.bench.read("pids")), "no process ended it so far");
@@ -155,7 +155,7 @@ fn a_scheduler_ends_the_steps_of_a_worker_that_was_killed_with_its_guardian() {
 #[test]
 fn a_suspended_scheduler_leads_no_more_when_another_has_taken_over() {
     let (mut service, run) = with_lone_step();
-    signal(&service.processes[0], Signal::STOP);
+    service.suspend(0);
     let other = service.start(&[&["serve", "--no-worker"][..], &LEASE].concat());
     let said = |service: &Service, place| service.bench.read(&format!("said-{place}"));
     eventually("taken over", || said(&service, other).contains(&format!("leads run {run}")));

@@ -29,7 +29,7 @@ fn a_suspended_scheduler_is_replaced_and_stands_by_when_it_continues() {
     service.start(&["worker", "--name", "one", "--slots", "1"]);
     let run = service.submit(&[]);
     service.bench.await_file("tries");
-    signal(&service.processes[suspended], Signal::STOP);
+    service.suspend(suspended);
     let next = service.start(&serve);
     let leads = format!("leads run {run} of flow");
     eventually("the next one leads the run", || said(&service, next).contains(&leads));
