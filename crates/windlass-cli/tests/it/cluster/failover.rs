@@ -98,6 +98,13 @@ fn a_step_whose_end_an_asynchronous_standby_lacks_runs_again() {
     cluster.network.cut(standby.machine());
     cluster.bench.write("go", "");
     cluster.says(&one, &["wait", &run]);
+    // A worker that has not heard that its report was taken reports again, and nothing would be lost.
+    let store = cluster.database.sql("SELECT id FROM windlass.meta");
+    let ledger = format!("home-two/windlass/databases/{store}/workers/two/ends");
+    let length = || fs::metadata(cluster.bench.path(&ledger)).map(|file| file.len());
+    cluster.eventually("the worker knows that its report was taken", || {
+        length().is_ok_and(|length| length == 0)
+    });
     cluster.database.crash();
     cluster.network.mend(standby.machine());
     standby.promote();
